@@ -1,0 +1,24 @@
+"""Proposers: each makes one candidate out of a parent."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from progevo.types import Brief, Candidate
+
+
+class Proposer(Protocol):
+    """Makes one candidate. Called from several threads at once; all randomness comes from `brief.rng`.
+
+    A reply that holds no program is a `Candidate` with `program=None` and a reason, not an exception.
+    Raises `ProposerError` when nothing more can be proposed (the model is gone, the recording has ended).
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that results carry: "mutate", "llm", ..."""
+        ...
+
+    def propose(self, brief: Brief, /) -> Candidate:
+        """One candidate for `brief.parent`."""
+        ...

@@ -1,0 +1,270 @@
+"""The values that pass between the rooms: frozen, typed, and free of any other part of progevo."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+
+Direction = Literal["minimize", "maximize"]
+
+Status = Literal[
+    "ok",
+    "no_program",
+    "gate_refused",
+    "crashed",
+    "timeout",
+    "cpu_limit",
+    "memory_limit",
+    "output_limit",
+    "bad_output",
+    "sandbox_lost",
+]
+
+#: What the mean of per-case values means for a metric (see `Metric.of_cases`).
+Aggregate = Literal["mean", "root_mean"]
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What people read: a named number with a direction and a unit.
+
+    The search sees a *score* instead, which is always larger-is-better. `aggregate` says how the metric
+    follows from per-case values (`"root_mean"`: an RMSE from squared errors), which is what lets a result
+    state the standard error of a difference; `None` means that it does not follow from them.
+    """
+
+    name: str
+    direction: Direction
+    unit: str = ""
+    aggregate: Aggregate | None = None
+
+    def value(self, score: float) -> float:
+        """The metric's value for a search score (negated where smaller is better)."""
+        return -score if self.direction == "minimize" else score
+
+    def score(self, value: float) -> float:
+        """The search score for a metric value; its own inverse."""
+        return -value if self.direction == "minimize" else value
+
+
+@dataclass(frozen=True)
+class Program:
+    """The source text of one candidate."""
+
+    source: str
+
+    @functools.cached_property
+    def id(self) -> str:
+        """sha256 (hex) of the text as UTF-8; the program's file name in a run folder."""
+        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @functools.cached_property
+    def twin(self) -> str:
+        """sha256 (hex) of the normalised syntax tree: equal for copies that differ in comments or layout.
+
+        A text that does not parse has no tree; its twin is its own `id`.
+        """
+        try:
+            tree = ast.dump(ast.parse(self.source))
+        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+            return self.id
+        return hashlib.sha256(tree.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one candidate may use. Every field is a cap on the candidate's own sandbox."""
+
+    wall_s: float = 60.0
+    #: CPU seconds of one process, all its threads together.
+    cpu_s: int = 60
+    #: Address space of one process (RLIMIT_AS); the numpy, pandas, scikit-learn stack needs about 400 MiB.
+    memory_bytes: int = 2048 * MIB
+    file_bytes: int = 64 * MIB
+    scratch_bytes: int = 64 * MIB
+    open_files: int = 64
+    #: Processes and threads together, of this sandbox alone.
+    processes: int = 32
+    #: What the answer may weigh on the wire.
+    answer_bytes: int = 64 * MIB
+    #: What stdout and stderr together may carry before the candidate is stopped.
+    output_bytes: int = 32 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatePolicy:
+    """What the gate lets pass for one domain (see `progevo.gate`).
+
+    `imports` lists the dotted names that may be imported; each allows itself and its public submodules.
+    The three `refused_*` sets add to the gate's own lists, `allowed_names` takes single names out of them.
+    """
+
+    imports: frozenset[str]
+    refused_modules: frozenset[str] = frozenset()
+    refused_names: frozenset[str] = frozenset()
+    refused_attributes: frozenset[str] = frozenset()
+    allowed_names: frozenset[str] = frozenset()
+    max_bytes: int = 100_000
+    #: Only the text itself is checked (size, encoding, syntax, entry point): for trusted-enough tests of the sandbox.
+    permissive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a candidate is given. Nothing in here may be secret: it all becomes readable inside the sandbox.
+
+    `request` reaches the harness as JSON; every file of `files` appears read-only as `/inputs/<name>`.
+    """
+
+    request: Mapping[str, Json] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back over the wire: a claim of the candidate's, not yet believed."""
+
+    value: Json = None
+    #: Flat float64 arrays, in the order in which the harness packed them.
+    arrays: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What the host made of an answer: `score` is larger-is-better and finite."""
+
+    score: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    #: One value per case, in the metric's own terms (squared errors for an RMSE).
+    cases: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a candidate cost, as measured outside its own process; `None` where nothing could be measured."""
+
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    max_rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How one run in the sandbox ended. `answer` is there if and only if `status` is `"ok"`."""
+
+    status: Status
+    answer: Answer | None = None
+    reason: str = ""
+    log_tail: str = ""
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one candidate. A bad candidate is an outcome with a cause, never an exception."""
+
+    status: Status
+    score: float = -math.inf
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    cases: tuple[float, ...] = ()
+    reason: str = ""
+    log_tail: str = ""
+    usage: Usage = Usage()
+
+    def __post_init__(self) -> None:
+        if self.status == "ok" and not math.isfinite(self.score):
+            raise ValueError(f"an outcome that is ok has a finite score (got {self.score})")
+        if self.status != "ok" and self.score != -math.inf:
+            raise ValueError(f"an outcome that is {self.status} scores negative infinity (got {self.score})")
+        if self.status != "ok" and not self.reason:
+            raise ValueError(f"an outcome that is {self.status} names its cause")
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What a proposer made of a parent: a program, or the word why there is none."""
+
+    program: Program | None
+    #: Who or what wrote it, in few words: "seed", the name of a move, the name of a model.
+    origin: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One scored candidate in a search. Index 0 is the seed; indexes follow the order of telling."""
+
+    index: int
+    #: Which ask led to it (0 for the seed).
+    step: int
+    parent: int | None
+    candidate: Candidate
+    outcome: Outcome
+    #: The node whose normalised program this one repeats, if any; its outcome was taken over.
+    twin_of: int | None = None
+
+    @property
+    def score(self) -> float:
+        return self.outcome.score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What a proposer may know when it is asked for one candidate."""
+
+    step: int
+    parent: Node
+    #: All nodes told so far, in order; `history[i].index == i`.
+    history: tuple[Node, ...]
+    #: A generator of this step's own, derived from (seed, step).
+    rng: random.Random
+
+
+class Ask(NamedTuple):
+    """What a search wants next: a child of node `parent`; `step` identifies the question (1, 2, ...)."""
+
+    step: int
+    parent: int
+    inspirations: tuple[int, ...] = ()
+
+
+class Rewrite(Protocol):
+    """One small change to a program text; `None` where it does not apply."""
+
+    def __call__(self, source: str, rng: random.Random, /) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A named rewrite that changes one thing, with one line on what it does."""
+
+    name: str
+    rewrite: Rewrite
+    about: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource:
+    """Where a domain's cases come from, as written into results."""
+
+    source: str
+    sha256: str | None = None
+    rows: int | None = None
+
+
+Clock = Callable[[], float]
