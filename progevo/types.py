@@ -7,7 +7,7 @@ import functools
 import hashlib
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -97,7 +97,7 @@ class Limits:
     #: Processes and threads together, of this sandbox alone.
     processes: int = 32
     #: What the answer may weigh on the wire.
-    answer_bytes: int = 64 * MIB
+    answer_bytes: int = 16 * MIB
     #: What stdout and stderr together may carry before the candidate is stopped.
     output_bytes: int = 32 * MIB
 
@@ -137,7 +137,7 @@ class Answer:
 
     value: Json = None
     #: Flat float64 arrays, in the order in which the harness packed them.
-    arrays: tuple[tuple[float, ...], ...] = ()
+    arrays: tuple[Sequence[float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +148,18 @@ class Score:
     metrics: Mapping[str, float] = field(default_factory=dict)
     #: One value per case, in the metric's own terms (squared errors for an RMSE).
     cases: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run in the sandbox: which program, what it is given, and what it may use."""
+
+    program: Program
+    entrypoint: str
+    #: The file that calls the entry point and packs its answer (see `progevo.domain.Evaluator`).
+    harness: Path
+    inputs: Inputs
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,5 +278,3 @@ class DataSource:
     sha256: str | None = None
     rows: int | None = None
 
-
-Clock = Callable[[], float]

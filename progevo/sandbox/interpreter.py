@@ -1,0 +1,61 @@
+"""What of this host's Python has to be readable inside a sandbox, and nothing more."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Shared libraries and what the loader, the clock and time zones need; read where they exist.
+SYSTEM = (
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/share/zoneinfo",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+)
+#: Links on systems with a merged /usr, folders elsewhere.
+ROOTS = ("/lib", "/lib32", "/lib64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """A real interpreter (never a version manager's shim) and the paths it lives on."""
+
+    executable: Path
+    #: Files and folders to show read-only under their own names.
+    readable: tuple[Path, ...]
+    #: Symbolic links to make: name -> target.
+    links: dict[str, str]
+    #: Folders of third-party packages.
+    packages: tuple[Path, ...]
+
+
+def find_interpreter() -> Interpreter:
+    """The interpreter that runs this process, outside any virtual environment, with this environment's packages."""
+    executable = Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
+    home = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    # A prefix of its own (pyenv, conda, uv) also keeps shared libraries beside the standard library.
+    home |= {Path(sys.base_prefix) / "lib", Path(sys.base_exec_prefix) / "lib"}
+    packages = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    roots = [Path(root) for root in ROOTS if os.path.isdir(root) and not os.path.islink(root)]
+    return Interpreter(
+        executable=executable,
+        readable=_outermost([executable, *home, *(Path(path) for path in SYSTEM), *roots]),
+        links={root: os.readlink(root) for root in ROOTS if os.path.islink(root)},
+        packages=_distinct(packages),
+    )
+
+
+def _distinct(paths: list[Path]) -> tuple[Path, ...]:
+    """The real paths of those that exist, each once, in the order given."""
+    return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in paths if path.exists()))
+
+
+def _outermost(paths: list[Path]) -> tuple[Path, ...]:
+    """Without the paths that lie inside another of them."""
+    distinct = _distinct(paths)
+    return tuple(path for path in distinct if not any(other in path.parents for other in distinct))

@@ -1,0 +1,84 @@
+"""Choosing a sandbox by trying it: a host that cannot confine a program gets a refusal with cause and cure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from progevo.errors import SandboxUnavailable
+from progevo.sandbox import Sandbox
+from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.profile import Profile, load_profile
+from progevo.types import Execution, Inputs, Job, Limits, Program
+
+#: What bwrap or `stage` says -> what it means and what to do. The first that matches is taken.
+CURES = (
+    (
+        ("setting up uid map: Permission denied", "RTM_NEWADDR", "RTM_NEWLINK"),
+        "AppArmor restricts user namespaces here, as Ubuntu 23.10 and later do; either load the profile that lets bwrap"
+        " have them (apt-get install apparmor-profiles; cp /usr/share/apparmor/extra-profiles/bwrap-userns-restrict"
+        " /etc/apparmor.d/; apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict) or lift the restriction:"
+        " sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    (
+        ("Unknown option --size", "Unknown option --disable-userns", "Unknown option --json-status-fd"),
+        "this bwrap is too old: progevo needs version 0.8.0 or later (Debian 12, Ubuntu 24.04)",
+    ),
+    (
+        ("o permissions to creat", "Creating new namespace failed", "max_user_namespaces", "unshare: "),
+        "this kernel or container does not allow new namespaces; on a host: sysctl -w kernel.unprivileged_userns_clone=1"
+        " and user.max_user_namespaces above 0; in Docker: run with --security-opt seccomp=unconfined --security-opt"
+        " apparmor=unconfined --security-opt systempaths=unconfined, or --privileged for root",
+    ),
+    (
+        ("Can't mount proc", "pivot_root", "Failed to mount tmpfs", "stage: mount", "Failed to make / slave"),
+        "this container does not allow mounts; in Docker: --security-opt seccomp=unconfined --security-opt"
+        " apparmor=unconfined --security-opt systempaths=unconfined (Podman: unmask=ALL), in Kubernetes:"
+        " procMount: Unmasked",
+    ),
+    (
+        ("PermissionError", "Permission denied", "ModuleNotFoundError"),
+        "the interpreter or its packages cannot be read by others (a strict umask at install time?): chmod -R o+rX on"
+        " them, or make the environment anew under umask 022",
+    ),
+)
+
+
+def open_sandbox(profile: str | Profile) -> Sandbox:
+    """A sandbox that has just proved that it runs a program with this profile.
+
+    Raises `SandboxUnavailable` with the cause and the cure, `ConfigError` for a profile that is not there.
+    """
+    loaded = load_profile(profile) if isinstance(profile, str) else profile
+    if sys.platform != "linux":
+        raise SandboxUnavailable(
+            f"candidates run only in a sandbox, and the one for {sys.platform} (Seatbelt) is not built yet;"
+            " run progevo on Linux, in a virtual machine if need be"
+        )
+    sandbox = Bubblewrap(loaded)
+    tried = sandbox.run(probe_job(loaded))
+    if tried.status == "ok" and tried.answer is not None and tried.answer.value == "confined":
+        return sandbox
+    raise SandboxUnavailable(refusal(tried))
+
+
+def probe_job(profile: Profile) -> Job:
+    """The probe: a program that imports what the profile preloads."""
+    imports = "".join(f"import {name}\n" for name in profile.preload)
+    return Job(
+        program=Program(f'{imports}def probe():\n    return "confined"\n'),
+        entrypoint="probe",
+        harness=Path(__file__).parent / "probe_harness.py",
+        inputs=Inputs(),
+        limits=Limits(wall_s=60.0),
+    )
+
+
+def refusal(tried: Execution) -> str:
+    """Why a probe that failed means a refusal, in the words of the tool that failed and in plain ones."""
+    said = f"{tried.reason}\n{tried.log_tail}"
+    cure = next((cure for signs, cure in CURES if any(sign in said for sign in signs)), "")
+    who = "root (which becomes nobody first)" if os.geteuid() == 0 else "an unprivileged user"
+    text = f"candidates run only in a sandbox, and the probe of Bubblewrap failed here as {who}: {tried.reason}"
+    return f"{text}\n{cure}" if cure else text

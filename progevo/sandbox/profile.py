@@ -1,0 +1,67 @@
+"""Sandbox profiles: which packages, paths and environment a kind of program gets, read from TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from progevo.errors import ConfigError
+
+#: The environment that every candidate sees, before a profile adds to it. The host's own is never passed on.
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",  # noqa: S108  (the sandbox's own scratch)
+    "TMPDIR": "/tmp",  # noqa: S108
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",  # set order is the same in every run
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One kind of program's surroundings; the fields are the keys of the TOML file."""
+
+    name: str
+    about: str
+    packages: bool
+    least_memory_bytes: int
+    shm_bytes: int
+    preload: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def load_profile(name: str) -> Profile:
+    """The profile of a given name, or in the TOML file of a given path.
+
+    Raises `ConfigError` for a name that is not there and for a file with unknown, missing or mistyped keys.
+    """
+    if name.endswith(".toml"):
+        file = Path(name)
+        known = ""
+    else:
+        folder = resources.files("progevo.sandbox_profiles")
+        names = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+        file = Path(str(folder / f"{name}.toml"))
+        known = f"; the profiles here are {', '.join(names)}, a path must end in .toml"
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no sandbox profile {name!r}{known}") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the sandbox profile {name!r} cannot be read: {error}") from None
+    fields = set(Profile.__dataclass_fields__) - {"name"}
+    unknown = sorted(set(table) - fields)
+    if unknown:
+        raise ConfigError(
+            f"the sandbox profile {name!r} has unknown keys: {', '.join(unknown)}; it may have {', '.join(sorted(fields))}"
+        )
+    try:
+        return msgspec.convert({**table, "name": file.stem}, Profile)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"the sandbox profile {name!r} is not well formed: {error}") from None

@@ -1,0 +1,249 @@
+"""What runs inside the sandbox: a supervisor, and its child, which becomes the candidate.
+
+This file is trusted, stands alone (standard library and `wire` beside it) and speaks with the host over one
+socket. In order:
+
+1. The supervisor makes itself undumpable, so that the candidate, which has the same uid, can neither trace it
+   nor open its descriptors, and reads the settings: limits, but not a byte of the candidate.
+2. It forks. The child starts a session, closes every descriptor but its own, sets its limits and only then reads
+   the program from the socket, closes that too, and runs it through the harness.
+3. The child packs its answer into one frame on a socket pair that only the supervisor reads. The supervisor
+   relays that frame, unread, and adds how the child ended.
+
+Whatever the child sends is a claim of the candidate's. The host checks and scores it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import importlib
+import importlib.util
+import linecache
+import os
+import random
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).parent))
+import wire  # noqa: E402  (lies beside this file; the path had to be set first)
+
+PROGRAM = "/tmp/program.py"  # noqa: S108  (a name for tracebacks: no such file is written)
+INPUTS = Path("/inputs")
+PR_SET_DUMPABLE = 4
+
+#: What a refused resource looks like from inside, and the limit that a person would have to raise.
+LIMIT_BY_ERRNO = {
+    errno.EFBIG: "file_bytes",
+    errno.ENOSPC: "scratch_bytes",
+    errno.EMFILE: "open_files",
+    errno.EAGAIN: "processes",
+}
+
+
+def main() -> None:
+    """Supervises one candidate; argument 1 is the descriptor of the host's socket."""
+    set_dumpable(False)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    close_descriptors({0, 1, 2, control.fileno()})
+    settings = read_frame(control)
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        become_candidate(settings, control, theirs)
+    theirs.close()
+    # Taken before the host is told anything, so that the child cannot be gone and its number used again.
+    child = os.pidfd_open(pid)
+    control.sendall(wire.encode({"kind": "started"}))
+    body, fault = await_answer(ours, child, settings["limits"]["answer_bytes"])
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
+    _, status, usage = os.wait4(pid, 0)
+    end = {
+        "kind": "ended",
+        "exit": os.waitstatus_to_exitcode(status),
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "max_rss_bytes": usage.ru_maxrss * 1024,
+        "fault": fault,
+        "answered": body is not None,
+    }
+    control.sendall(wire.encode(end))
+    if body is not None:
+        control.sendall(wire.LENGTH.pack(len(body)) + body)
+
+
+def await_answer(channel: socket.socket, child: int, limit: int) -> tuple[bytes | None, str]:
+    """The body of the candidate's first frame, or `None` when it ended without one; and what was wrong with it."""
+    reader = wire.Reader(limit)
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    poll.register(child, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if channel.fileno() in ready:
+            data = channel.recv(1 << 20)
+            try:
+                for body in reader.feed(data):
+                    return body, ""
+            except wire.WireError as error:
+                return None, str(error)
+            if not data:  # the candidate has closed its end; how it ends is still to be seen
+                poll.unregister(channel)
+        elif child in ready:
+            return None, ""
+
+
+def become_candidate(settings: dict[str, Any], control: socket.socket, channel: socket.socket) -> NoReturn:
+    """Confines this process, reads the program, runs it, sends the answer, and never returns."""
+    os.setsid()
+    close_descriptors({1, 2, control.fileno(), channel.fileno()})
+    os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
+    set_limits(settings["limits"])
+    set_dumpable(True)
+    job = read_frame(control)
+    control.close()
+    try:
+        frame = answer(job, settings)
+    except BaseException as error:  # whatever a candidate raises is its outcome, SystemExit included
+        frame = wire.encode(failure(error))
+    with contextlib.suppress(OSError):
+        channel.sendall(frame)
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    # Not through the interpreter's exit: handlers and threads that the candidate left behind get no say.
+    os._exit(0)
+
+
+def answer(job: dict[str, Any], settings: dict[str, Any]) -> bytes:
+    """The frame that holds the candidate's answer."""
+    sys.path.remove(str(Path(__file__).parent))
+    sys.path.extend(settings["packages"])
+    for name in settings["preload"]:
+        importlib.import_module(name)
+    random.seed(settings["seed"])
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(settings["seed"])
+    harness = load_harness()
+    module = types.ModuleType("program")
+    module.__file__ = PROGRAM
+    sys.modules["program"] = module  # dataclasses and friends look their module up by name
+    source = job["source"]
+    linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
+    exec(compile(source, PROGRAM, "exec", dont_inherit=True), module.__dict__)
+    entry = module.__dict__.get(job["entrypoint"])
+    if entry is None:
+        raise NameError(f"the program ran but did not define {job['entrypoint']!r}")
+    if not callable(entry):
+        raise TypeError(f"{job['entrypoint']!r} is not callable: it is a {type(entry).__name__}")
+    try:
+        value, arrays = harness.run(entry, job["request"], INPUTS)
+        return wire.encode({"kind": "answer", "value": value}, arrays, max_header_bytes=wire.MAX_HEADER_BYTES)
+    except (harness.BadOutput, wire.WireError) as error:
+        return wire.encode({"kind": "bad_output", "reason": text_of(error)})
+
+
+def load_harness() -> Any:
+    """The domain's harness, from the file beside this one."""
+    spec = importlib.util.spec_from_file_location("harness", Path(__file__).parent / "harness.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["harness"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def failure(error: BaseException) -> dict[str, Any]:
+    """The frame for an exception: its name, its text, the line where the program raised it, and a likely limit."""
+    reason = f"{type(error).__name__}: {text_of(error)}"
+    line = None
+    with contextlib.suppress(BaseException):
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != PROGRAM:
+            frames = frames.tb_next  # the runner's own frames say nothing about the program
+        traceback.print_exception(type(error), error, frames, limit=-12, file=sys.stderr)
+        lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == PROGRAM]
+        line = lines[-1] if lines else None
+    limit = LIMIT_BY_ERRNO.get(error.errno or 0) if isinstance(error, OSError) else None
+    if isinstance(error, RuntimeError) and "can't start new thread" in reason:
+        limit = "processes"
+    return {"kind": "raised", "reason": reason, "line": line, "limit": limit, "memory": is_about_memory(error, reason)}
+
+
+def is_about_memory(error: BaseException, reason: str) -> bool:
+    """Whether an exception is the address-space limit in disguise."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    signs = ("failed to map segment", "Cannot allocate memory", "cannot allocate memory", "Unable to allocate")
+    return any(sign in reason for sign in signs)
+
+
+def text_of(error: BaseException) -> str:
+    """An exception's text, cut; its own `__str__` may be hostile."""
+    try:
+        return str(error)[:2000]
+    except BaseException:
+        return "(its text cannot be read)"
+
+
+def set_limits(limits: dict[str, int]) -> None:
+    """Sets every rlimit of this process, for good: soft and hard alike, but for CPU."""
+    cpu = limits["cpu_s"]
+    # Soft below hard: SIGXCPU names the cause, and a candidate that ignores it is killed a second later.
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+    for name, value in (
+        (resource.RLIMIT_AS, limits["memory_bytes"]),
+        (resource.RLIMIT_FSIZE, limits["file_bytes"]),
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
+        (resource.RLIMIT_NPROC, limits["processes"]),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ):
+        resource.setrlimit(name, (value, value))
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """Whether others of this uid may trace this process and read its memory and descriptors."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+
+
+def close_descriptors(keep: set[int]) -> None:
+    """Closes every open descriptor but those to keep, by the kernel's own list of them."""
+    for descriptor in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if descriptor not in keep:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def read_frame(channel: socket.socket) -> dict[str, Any]:
+    """The header of the next frame on a socket that a trusted side writes to."""
+    (size,) = struct.unpack(">Q", read_exactly(channel, wire.LENGTH.size))
+    header, _ = wire.decode(read_exactly(channel, size))
+    return header
+
+
+def read_exactly(channel: socket.socket, size: int) -> bytes:
+    """`size` bytes; ends the process quietly where the host is gone."""
+    pieces = []
+    while size:
+        piece = channel.recv(min(size, 1 << 20))
+        if not piece:
+            os._exit(0)
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""The host's eyes on one sandbox: it feeds the job in, drains what comes out, holds the deadline, ends the tree."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Literal
+
+import psutil
+
+from progevo.sandbox import wire
+from progevo.types import Limits, Usage
+
+#: From start to the supervisor's first word: interpreter and namespaces, no import of the candidate's.
+STARTUP_S = 60.0
+#: How much of a candidate's stdout and stderr is kept, from the end.
+TAIL_BYTES = 16 * 1024
+#: How long a killed tree may take to be gone before the outermost process is killed as well.
+REAP_S = 10.0
+
+Verdict = Literal["ended", "vanished", "timeout", "output_limit", "no_start"]
+
+
+@dataclass(kw_only=True)
+class Ending:
+    """How a sandbox ended, as seen from outside. `end` and `body` are the supervisor's and the candidate's claims."""
+
+    verdict: Verdict
+    end: dict[str, Any] = field(default_factory=dict)
+    body: bytes | None = None
+    #: What was wrong with a frame from inside.
+    fault: str = ""
+    log: bytes = b""
+    usage: Usage = Usage()
+
+
+class Tree:
+    """The processes of one sandbox, from the outermost bwrap to the last grandchild."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._init: int | None = None  # pidfd of the namespace's first process: when it is gone, all are
+
+    def learn_init(self, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._init = os.pidfd_open(pid)
+
+    def kill(self) -> None:
+        """Kills the namespace's first process, and so every process in it; safe to call twice, from any thread."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._init is not None:
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
+            elif self.process.returncode is None:
+                os.kill(self.process.pid, signal.SIGKILL)
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds of every process that is alive in it, and of those they have collected."""
+        try:
+            outermost = psutil.Process(self.process.pid)
+            return sum(sum(process.cpu_times()[:4]) for process in outermost.children(recursive=True))
+        except psutil.Error:
+            return None
+
+    def reap(self) -> None:
+        """Returns when the whole tree is gone."""
+        if self._init is not None:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._init, selectors.EVENT_READ)
+                selector.select(REAP_S)
+            os.close(self._init)
+            self._init = None
+        try:
+            self.process.wait(REAP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def watch(
+    tree: Tree, control: socket.socket, status: BinaryIO, settings: bytes, job: bytes, limits: Limits
+) -> Ending:
+    """How the sandbox ended. Kills it at its deadline or at its output limit; nothing of it is alive afterwards."""
+    process = tree.process
+    assert process.stdout is not None and process.stderr is not None
+    reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
+    ending = Ending(verdict="no_start")
+    log, log_bytes = b"", 0
+    started = time.monotonic()
+    deadline = started + STARTUP_S
+    with selectors.DefaultSelector() as selector:
+        for stream in (control, status, process.stdout, process.stderr):
+            selector.register(stream, selectors.EVENT_READ)
+        try:
+            control.sendall(settings)
+        except OSError:
+            deadline = started  # it is gone already; what it said is still read below
+        while True:
+            events = selector.select(max(0.0, deadline - time.monotonic()))
+            if not events and time.monotonic() >= deadline:
+                ending.verdict = "no_start" if ending.verdict == "no_start" else "timeout"
+                break
+            finished = False
+            for key, _ in events:
+                if key.fileobj is control:
+                    finished = _hear(control, reader, ending)
+                    if ending.verdict == "vanished" and job:
+                        control.settimeout(STARTUP_S)
+                        with contextlib.suppress(OSError):
+                            control.sendall(job)
+                        job, started = b"", time.monotonic()
+                        deadline = started + limits.wall_s
+                    continue
+                data = os.read(key.fd, 1 << 16)
+                if not data:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is status:
+                    _learn_init(tree, data)
+                else:
+                    log, log_bytes = (log + data)[-TAIL_BYTES:], log_bytes + len(data)
+            if finished:
+                break
+            if log_bytes > limits.output_bytes:
+                ending.verdict = "output_limit"
+                break
+    wall_s = time.monotonic() - started
+    cpu_s = _number(ending.end.get("cpu_s")) if ending.end else tree.cpu_s()
+    tree.kill()
+    tree.reap()
+    log += _rest(process.stdout) + _rest(process.stderr)
+    ending.log = log[-TAIL_BYTES:]
+    rss = _number(ending.end.get("max_rss_bytes"))
+    ending.usage = Usage(wall_s=wall_s, cpu_s=cpu_s, max_rss_bytes=None if rss is None else int(rss))
+    return ending
+
+
+def _hear(control: socket.socket, reader: wire.Reader, ending: Ending) -> bool:
+    """Takes what the supervisor sent into `ending`; whether that was its last word."""
+    try:
+        data = control.recv(1 << 20)
+        bodies = reader.feed(data)
+        for body in bodies:
+            if ending.verdict == "ended":
+                ending.body = body
+                return True
+            header, _ = wire.decode(body, max_header_bytes=wire.MAX_HEADER_BYTES)
+            if header.get("kind") == "started":
+                ending.verdict = "vanished"  # until it says how it ended
+            elif header.get("kind") == "ended":
+                ending.verdict, ending.end = "ended", header
+                if not header.get("answered"):
+                    return True
+        return not data
+    except wire.WireError as error:
+        ending.fault = str(error)
+    except OSError:
+        pass
+    return True
+
+
+def _number(claim: object) -> float | None:
+    """A finite, non-negative number from inside; `None` for anything else."""
+    return float(claim) if isinstance(claim, (int, float)) and 0 <= claim < 1e15 else None
+
+
+def _learn_init(tree: Tree, data: bytes) -> None:
+    """Reads bwrap's status line `{"child-pid": N, ...}`."""
+    for line in data.splitlines():
+        with contextlib.suppress(ValueError):
+            pid = json.loads(line).get("child-pid")
+            if isinstance(pid, int):
+                tree.learn_init(pid)
+
+
+def _rest(stream: BinaryIO | Any) -> bytes:
+    """What is left in a pipe whose writers are gone, at most one tail of it."""
+    tail = b""
+    os.set_blocking(stream.fileno(), False)
+    with contextlib.suppress(OSError):
+        while piece := os.read(stream.fileno(), 1 << 16):
+            tail = (tail + piece)[-TAIL_BYTES:]
+    return tail
