@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
 from dataclasses import dataclass
+from importlib import resources
+from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
+from progevo.errors import TaskError
 from progevo.types import Answer, DataSource, GatePolicy, Inputs, Limits, Metric, Move, Program, Score
 
 #: What the search ranks on, and what is scored once at the end for the seed and for the best.
@@ -65,3 +72,62 @@ class Domain:
     splits: tuple[str, ...] = (SEARCH, TEST)
     data: DataSource = DataSource(source="built-in")
     moves: tuple[Move, ...] = ()
+
+
+def find_domain(name: str, *, data: Path | None = None) -> Domain:
+    """The domain called `name`: a built-in task, a folder or Python file, or an installed entry point, in that order.
+
+    A task's module defines `domain(*, data=None) -> Domain` (in a folder, `task.py` does). Raises `TaskError` when
+    there is none of that name or it is not well formed, and what the task raises about its data (`DataError`).
+    """
+    module = load_task(name)
+    make = getattr(module, "domain", None)
+    if not callable(make):
+        raise TaskError(f"the task {name!r} defines no function domain(*, data=None) -> Domain")
+    made = make(data=data)
+    if not isinstance(made, Domain):
+        raise TaskError(f"domain() of the task {name!r} must return a progevo.Domain; it returned {type(made).__name__}")
+    return made
+
+
+def task_names() -> dict[str, str]:
+    """Every task that can be named, with one line about it."""
+    names = {}
+    for name in (*_built_in(), *sorted(entry.name for entry in entry_points(group="progevo.tasks"))):
+        names[name] = str(getattr(load_task(name), "ABOUT", "")).strip()
+    return names
+
+
+def _built_in() -> list[str]:
+    folder = resources.files("progevo.tasks")
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and (entry / "task.py").is_file())
+
+
+def load_task(name: str) -> ModuleType:
+    """The module that defines a task. Raises `TaskError` when there is none of that name."""
+    if name in _built_in():
+        return importlib.import_module(f"progevo.tasks.{name}.task")
+    path = Path(name)
+    if path.is_dir() or path.suffix == ".py":
+        return _load_file(path / "task.py" if path.is_dir() else path)
+    for entry in entry_points(group="progevo.tasks", name=name):
+        loaded = entry.load()
+        return loaded if isinstance(loaded, ModuleType) else sys.modules[loaded.__module__]
+    raise TaskError(
+        f"there is no task {name!r}; built in are {', '.join(_built_in())};"
+        " a folder with a task.py, a .py file or the name of an installed progevo.tasks entry point will do as well"
+    )
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise TaskError(f"the task {path} is not there; a task is a .py file or a folder with a task.py")
+    spec = importlib.util.spec_from_file_location(f"progevo_task_{path.resolve().parent.name}_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TaskError(f"the task {path} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module

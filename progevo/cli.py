@@ -1,0 +1,375 @@
+"""The command line: each command parses its arguments and calls one function of the rooms above."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from progevo.errors import ConfigError, ProgevoError, RunError
+
+if TYPE_CHECKING:
+    from progevo.types import Outcome
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PROGEVO"}
+
+
+class Group(click.Group):
+    """Turns progevo's own errors into one line on stderr and their exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ProgevoError as error:
+            click.echo(f"progevo: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("progevo: interrupted", err=True)
+            ctx.exit(130)
+
+
+@click.group(cls=Group, context_settings=CONTEXT)
+@click.version_option(package_name="progevo")
+def main() -> None:
+    """Evolve Python programs in a sandbox.
+
+    Exit codes: 0 ok, 1 the question was answered no, 2 usage or configuration, 3 no sandbox, 4 the proposer failed,
+    130 interrupted.
+    """
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+task_option = click.option("--task", help="A task's name, folder or file (progevo tasks lists the built-in ones).")
+data_option = click.option("--data", type=click.Path(path_type=Path), help="A data file in place of the task's own.")
+
+
+@main.command()
+@click.argument("search", required=False)
+@task_option
+@click.option("--iterations", type=int, help="Candidates to propose.  [default: 40]")
+@click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
+@click.option("--seed", type=int, help="What every random draw derives from.  [default: 0]")
+@click.option("--proposer", help="Who writes candidates.  [default: mutate]")
+@click.option("--c-puct", type=float, help="ERA's exploration constant.  [default: 1.0]")
+@click.option("--limit", "limits", multiple=True, metavar="NAME=VALUE", help="A limit that differs from the task's.")
+@click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
+@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
+@data_option
+@json_option
+def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str, ...], **flags: Any) -> None:
+    """Search for a better program: SEARCH is era (Flat-PUCT tree search)."""
+    from dataclasses import replace
+
+    from progevo.config import apply_limits, read_settings
+    from progevo.domain import find_domain
+    from progevo.progress import open_progress
+    from progevo.run import run as start
+
+    if limits:
+        flags["limits"] = dict(_limit(text) for text in limits)
+    flags["data"] = str(flags["data"]) if flags["data"] is not None else None
+    settings = read_settings(config, flags)
+    domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
+    domain = replace(domain, limits=apply_limits(domain.limits, settings.limits))
+    progress = open_progress()
+    extra = {name: value for name, value in (("data", settings.data), ("limits", dict(settings.limits))) if value}
+    with _draining() as stop:
+        try:
+            result = start(
+                domain,
+                search=settings.search,
+                constants={"c_puct": settings.c_puct},
+                proposer=settings.proposer,
+                iterations=settings.iterations,
+                workers=settings.workers,
+                seed=settings.seed,
+                out=out,
+                progress=progress,
+                stop=stop,
+                settings={**extra, "task": settings.task},
+            )
+        finally:
+            progress.close()
+    _print(result, as_json, lambda: _result_lines(result))
+    if result["stop_reason"] == "interrupted":
+        sys.exit(130)
+
+
+@main.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("node", type=int, required=False)
+@json_option
+def show(path: Path, node: int | None, as_json: bool) -> None:
+    """A run's result, or one NODE of it: PATH is a run folder or a result.json."""
+    from progevo.journal import read_run
+    from progevo.result import FILE, read_result
+
+    if node is not None:
+        record = read_run(path if path.is_dir() else path.parent)
+        if not 0 <= node < len(record.nodes):
+            raise RunError(f"there is no node {node} in {path}; its nodes are 0 to {len(record.nodes) - 1}")
+        found = _node_facts(record, node)
+        _print(found, as_json, lambda: _node_lines(found))
+    elif path.is_dir() and not (path / FILE).exists():
+        record = read_run(path)
+        told = {"nodes": len(record.nodes), "stop_reason": record.stop_reason, "result": None}
+        _print(told, as_json, lambda: [f"{path} has {len(record.nodes)} nodes and no {FILE}: it runs, or was killed"])
+    else:
+        result = read_result(path / FILE if path.is_dir() else path)
+        _print(result, as_json, lambda: _result_lines(result))
+
+
+@main.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Write it there instead of to stdout.")
+def best(folder: Path, out: Path | None) -> None:
+    """The best program of a run so far, on stdout."""
+    from progevo.journal import read_run
+    from progevo.result import best_of
+
+    nodes = read_run(folder).nodes
+    if not nodes:
+        raise RunError(f"{folder} holds no scored program yet")
+    program = best_of(nodes).candidate.program
+    assert program is not None
+    source = program.source.encode("utf-8", "surrogatepass")
+    if out is not None:
+        out.write_bytes(source)
+    else:
+        click.get_binary_stream("stdout").write(source)
+
+
+@main.command("eval")
+@click.argument("file", type=click.Path(path_type=Path))
+@task_option
+@data_option
+@json_option
+def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool) -> None:
+    """One program through gate, sandbox and score, on the search part. Exits with 1 unless its outcome is ok."""
+    from progevo.domain import SEARCH
+    from progevo.evaluate import evaluate
+    from progevo.sandbox.probe import open_sandbox
+    from progevo.types import Candidate, Program
+
+    domain = _domain(task, data)
+    program = Program(_source(file))
+    outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, open_sandbox(domain.profile))
+    metric = domain.metric
+    found = {
+        "task": domain.name,
+        "data": domain.data.source,
+        "program": program.id,
+        "metric": {"name": metric.name, "direction": metric.direction, "unit": metric.unit},
+        "search": metric.value(outcome.score) if outcome.ok else None,
+        **_outcome_facts(outcome),
+    }
+    value = f"{metric.name} {found['search']:.6f} on search rows, {domain.data.source}" if outcome.ok else outcome.reason
+    _print(found, as_json, lambda: [f"{outcome.status}: {value}", *_usage_lines(outcome)])
+    sys.exit(0 if outcome.ok else 1)
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@task_option
+@json_option
+def gate(file: Path, task: str | None, as_json: bool) -> None:
+    """What the gate finds in a program, line by line. Exits with 1 if it is refused."""
+    from progevo.gate import check
+
+    domain = _domain(task or "s3e1", None)
+    verdict = check(file.read_bytes() if file.is_file() else _source(file), domain.gate, domain.entrypoint)
+    findings = [{"line": found.line, "rule": found.rule, "message": found.message} for found in verdict.findings]
+    lines = [f"{file}:{found['line'] or 1}: {found['rule']}: {found['message']}" for found in findings]
+    _print({"ok": verdict.ok, "findings": findings}, as_json, lambda: lines or [f"{file}: passes"])
+    sys.exit(0 if verdict.ok else 1)
+
+
+@main.command()
+@json_option
+def tasks(as_json: bool) -> None:
+    """The tasks that --task can name."""
+    from progevo.domain import task_names
+
+    names = task_names()
+    _print(names, as_json, lambda: [f"{name:<24} {about}" for name, about in names.items()])
+
+
+@main.command()
+@click.option("--profile", default="tabular", show_default=True, help="The sandbox profile to try.")
+@json_option
+def doctor(profile: str, as_json: bool) -> None:
+    """Whether this host can run candidates: tries the sandbox, and says what to do where it cannot."""
+    from progevo.doctor import examine
+
+    found = examine(profile)
+    _print(found, as_json, lambda: [f"{name:<12} {_words(value)}" for name, value in found.items()])
+    sys.exit(0 if found["sandbox"] == "works" else 3)
+
+
+@main.group()
+def data() -> None:
+    """Data sets of the built-in tasks."""
+
+
+@data.command("get")
+@click.argument("name")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Take this file instead of downloading.")
+@click.option("--url", help="Download from here instead; the checksum stays the same.")
+def get_data(name: str, source: Path | None, url: str | None) -> None:
+    """Fetch the data set of task NAME once, check it, and keep it for later runs."""
+    from progevo.dataset import get
+    from progevo.domain import load_task
+
+    dataset = getattr(load_task(name), "DATASET", None)
+    if dataset is None:
+        raise ConfigError(f"the task {name!r} needs no data set")
+    click.echo(get(dataset, from_file=source, url=url))
+
+
+@main.group()
+def bench() -> None:
+    """Measurements of this machine."""
+
+
+@bench.command("search")
+@click.option("--size", "sizes", type=int, multiple=True, help="Nodes in the tree; may be given again.")
+@json_option
+def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
+    """What one ask and tell cost on trees of several sizes, beside a plain transcription of the formula."""
+    from progevo.bench import bench_search as measure
+
+    found = measure(sizes) if sizes else measure()
+    _print(found, as_json, lambda: _table(found["rows"]))
+
+
+@contextmanager
+def _draining() -> Iterator[threading.Event]:
+    """An event that the first interrupt sets; the second interrupt is a `KeyboardInterrupt`."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _limit(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ConfigError(f"--limit takes NAME=NUMBER, such as wall_s=30; it was given {text!r}") from None
+
+
+def _domain(task: str | None, data: Path | None) -> Any:
+    from progevo.domain import find_domain
+
+    if task is None:
+        raise ConfigError("no task was named; add --task NAME (progevo tasks lists them)")
+    return find_domain(task, data=data)
+
+
+def _source(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise ConfigError(f"the program {file} cannot be read: {error.strerror}") from None
+
+
+def _print(found: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
+    click.echo(json.dumps(found, allow_nan=False, indent=2) if as_json else "\n".join(lines()))
+
+
+def _words(value: Any) -> str:
+    return ", ".join(f"{name} {word}" for name, word in value.items()) if isinstance(value, dict) else str(value)
+
+
+def _number(value: float | None, digits: int = 5) -> str:
+    return "unknown" if value is None else f"{value:.{digits}f}"
+
+
+def _outcome_facts(outcome: Outcome) -> dict[str, Any]:
+    usage = outcome.usage
+    return {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "metrics": dict(outcome.metrics),
+        "measured": {"wall_s": usage.wall_s, "cpu_s": usage.cpu_s, "max_rss_bytes": usage.max_rss_bytes},
+        "log_tail": outcome.log_tail,
+    }
+
+
+def _usage_lines(outcome: Outcome) -> list[str]:
+    usage = outcome.usage
+    size = "unknown" if usage.max_rss_bytes is None else f"{usage.max_rss_bytes / 2**20:.0f} MiB"
+    lines = [f"wall {_number(usage.wall_s, 2)} s, CPU {_number(usage.cpu_s, 2)} s, largest resident size {size}"]
+    return [*lines, "log (end):", outcome.log_tail.rstrip()] if outcome.log_tail.strip() else lines
+
+
+def _result_lines(result: dict[str, Any]) -> list[str]:
+    metric, seed, found, gain = result["metric"], result["seed_program"], result["best"], result["gain"]
+    name = f"{metric['name']} ({metric['direction']})"
+    failed = ", ".join(f"{n} {status}" for status, n in result["counts"].items() if n and status != "ok")
+    lines = [
+        f"task      {result['task']}, data {result['data']['source']}, proposer {result['proposer']['name']}",
+        f"search    {result['search']['name']}: {result['spent']['iterations']} iterations,"
+        f" {result['counts']['ok']} ok{', ' + failed if failed else ''},"
+        f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; stopped by {result['stop_reason']}",
+        f"search {name}: seed {_number(seed['search'])}, best {_number(found['search'])} (node {found['node']})",
+        f"test   {name}: seed {_number(seed['test'])}, best {_number(found['test'])}",
+    ]
+    if gain["test"] is not None:
+        word = {True: "resolved", False: "unresolved: inside its noise", None: "its noise is unknown"}[gain["resolved"]]
+        error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""
+        lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}")
+    return lines
+
+
+def _node_facts(record: Any, index: int) -> dict[str, Any]:
+    node = record.nodes[index]
+    program = node.candidate.program
+    path = record.folder / record.logs[index] if index in record.logs else None
+    return {
+        "index": node.index,
+        "step": node.step,
+        "parent": node.parent,
+        "origin": node.candidate.origin,
+        "twin_of": node.twin_of,
+        "score": node.score if node.outcome.ok else None,
+        "program": program.id if program is not None else None,
+        "source": program.source if program is not None else None,
+        **_outcome_facts(node.outcome),
+        "log_tail": path.read_text("utf-8", "replace") if path is not None and path.exists() else "",
+    }
+
+
+def _node_lines(found: dict[str, Any]) -> list[str]:
+    lines = [f"{name:<9} {found[name]}" for name in ("index", "parent", "origin", "status", "score", "reason", "program")]
+    log = ["", "log (end):", found["log_tail"].rstrip()] if found["log_tail"].strip() else []
+    return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    head = f"{'nodes':>8} {'depth':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'plain ms CPU':>14} {'ratio':>8}"
+    return [
+        head,
+        *(
+            f"{row['nodes']:>8} {row['depth']:>6} {row['cpu_ms']['median']:>18.4f} {row['cpu_ms']['p95']:>8.4f}"
+            f" {row['plain']['cpu_ms']['median']:>14.4f} {row['ratio']:>8.1f}"
+            for row in rows
+        ),
+    ]

@@ -1,0 +1,81 @@
+"""evaluate: the only place where gate, sandbox and score meet."""
+
+from __future__ import annotations
+
+import math
+
+from progevo import gate
+from progevo.domain import Domain
+from progevo.errors import BadOutput
+from progevo.sandbox import Sandbox
+from progevo.types import Answer, Candidate, Execution, Job, Outcome
+
+#: How often a run that the host lost is asked for again.
+RETRIES = 2
+
+
+def evaluate(domain: Domain, candidate: Candidate, split: str, sandbox: Sandbox) -> Outcome:
+    """What a candidate is worth on a split. Whatever is wrong with it is an outcome with a cause.
+
+    Raises what a domain's own trusted code raises (its evaluator), and `ConfigError` for a job that can never run.
+    """
+    program = candidate.program
+    if program is None:
+        return Outcome(status="no_program", reason=candidate.reason or "the proposer gave no program")
+    verdict = gate.check(program.source, domain.gate, domain.entrypoint)
+    if not verdict.ok:
+        return Outcome(status="gate_refused", reason=_refusal(verdict))
+    job = Job(
+        program=program,
+        entrypoint=domain.entrypoint,
+        harness=domain.evaluator.harness,
+        inputs=domain.evaluator.inputs(split),
+        limits=domain.limits,
+    )
+    execution = _run(sandbox, job)
+    if execution.status != "ok" or execution.answer is None:
+        return _failed(execution)
+    return _scored(domain, split, execution.answer, execution)
+
+
+def _refusal(verdict: gate.Verdict) -> str:
+    """The first findings of a refusal in one line, and how many there are."""
+    shown = [f"line {finding.line}: {finding.message}" for finding in verdict.findings[:3]]
+    more = len(verdict.findings) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more else "")
+
+
+def _run(sandbox: Sandbox, job: Job) -> Execution:
+    """A run whose loss, if any, is the host's: such a run is asked for again, and never scored."""
+    execution = sandbox.run(job)
+    for _ in range(RETRIES):
+        if execution.status != "sandbox_lost":
+            break
+        execution = sandbox.run(job)
+    return execution
+
+
+def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) -> Outcome:
+    try:
+        score = domain.evaluator.score(split, answer)
+    except BadOutput as error:
+        return Outcome(
+            status="bad_output", reason=str(error), log_tail=execution.log_tail, usage=execution.usage
+        )
+    if not math.isfinite(score.score):
+        reason = f"its score is {score.score}, which is not a finite number"
+        return Outcome(status="bad_output", reason=reason, log_tail=execution.log_tail, usage=execution.usage)
+    return Outcome(
+        status="ok",
+        score=score.score,
+        metrics=score.metrics,
+        cases=score.cases,
+        log_tail=execution.log_tail,
+        usage=execution.usage,
+    )
+
+
+def _failed(execution: Execution) -> Outcome:
+    return Outcome(
+        status=execution.status, reason=execution.reason, log_tail=execution.log_tail, usage=execution.usage
+    )
