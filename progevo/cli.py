@@ -143,7 +143,7 @@ def best(folder: Path, out: Path | None) -> None:
     if out is not None:
         out.write_bytes(source)
     else:
-        click.get_binary_stream("stdout").write(source)
+        sys.stdout.buffer.write(source)
 
 
 @main.command("eval")
@@ -170,7 +170,9 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
         "search": metric.value(outcome.score) if outcome.ok else None,
         **_outcome_facts(outcome),
     }
-    value = f"{metric.name} {found['search']:.6f} on search rows, {domain.data.source}" if outcome.ok else outcome.reason
+    value = (
+        f"{metric.name} {found['search']:.6f} on search rows, {domain.data.source}" if outcome.ok else outcome.reason
+    )
     _print(found, as_json, lambda: [f"{outcome.status}: {value}", *_usage_lines(outcome)])
     sys.exit(0 if outcome.ok else 1)
 
@@ -245,7 +247,7 @@ def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
     """What one ask and tell cost on trees of several sizes, beside a plain transcription of the formula."""
     from progevo.bench import bench_search as measure
 
-    found = measure(sizes) if sizes else measure()
+    found: dict[str, Any] = measure(sizes) if sizes else measure()
     _print(found, as_json, lambda: _table(found["rows"]))
 
 
@@ -358,7 +360,9 @@ def _node_facts(record: Any, index: int) -> dict[str, Any]:
 
 
 def _node_lines(found: dict[str, Any]) -> list[str]:
-    lines = [f"{name:<9} {found[name]}" for name in ("index", "parent", "origin", "status", "score", "reason", "program")]
+    lines = [
+        f"{name:<9} {found[name]}" for name in ("index", "parent", "origin", "status", "score", "reason", "program")
+    ]
     log = ["", "log (end):", found["log_tail"].rstrip()] if found["log_tail"].strip() else []
     return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
 

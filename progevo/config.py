@@ -1,4 +1,4 @@
-"""Settings: one typed tree, filled from defaults, a TOML file, the environment and flags. An unknown key is an error."""
+"""Settings: one typed tree, filled from defaults, a TOML file, environment and flags. An unknown key is an error."""
 
 from __future__ import annotations
 
@@ -75,9 +75,8 @@ def apply_limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
             raise ConfigError(f"there is no limit {name!r}; the limits are {', '.join(names)}")
         if not 0 < value < 2**62 or (name in whole and value != int(value)):
             raise ConfigError(f"the limit {name} is {value}; it must be a {'whole ' * (name in whole)}number above 0")
-    return dataclasses.replace(
-        limits, **{name: int(value) if name in whole else float(value) for name, value in changes.items()}
-    )
+    typed: dict[str, Any] = {name: int(value) if name in whole else float(value) for name, value in changes.items()}
+    return dataclasses.replace(limits, **typed)
 
 
 def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:

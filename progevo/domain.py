@@ -86,7 +86,9 @@ def find_domain(name: str, *, data: Path | None = None) -> Domain:
         raise TaskError(f"the task {name!r} defines no function domain(*, data=None) -> Domain")
     made = make(data=data)
     if not isinstance(made, Domain):
-        raise TaskError(f"domain() of the task {name!r} must return a progevo.Domain; it returned {type(made).__name__}")
+        raise TaskError(
+            f"domain() of the task {name!r} must return a progevo.Domain; it returned {type(made).__name__}"
+        )
     return made
 
 

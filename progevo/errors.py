@@ -1,13 +1,13 @@
 """What progevo raises. A bad candidate is never among it: that is an `Outcome`.
 
-    ProgevoError                what a person can mend; carries the exit code of the command line
-    ├── ConfigError             2   a setting, option, key or file is not what the rule says
-    │   ├── TaskError           2   a task cannot be found or is not well formed
-    │   └── DataError           2   a data file is missing, damaged or not the one that was asked for
-    ├── RunError                2   a run folder cannot be written or read
-    ├── SandboxUnavailable      3   nothing on this host can confine a candidate
-    └── ProposerError           4   the proposer failed for good
-    BadOutput                   -   raised by a scorer: the answer is not what the contract asks (becomes `bad_output`)
+ProgevoError                what a person can mend; carries the exit code of the command line
+├── ConfigError             2   a setting, option, key or file is not what the rule says
+│   ├── TaskError           2   a task cannot be found or is not well formed
+│   └── DataError           2   a data file is missing, damaged or not the one that was asked for
+├── RunError                2   a run folder cannot be written or read
+├── SandboxUnavailable      3   nothing on this host can confine a candidate
+└── ProposerError           4   the proposer failed for good
+BadOutput                   -   raised by a scorer: the answer is not what the contract asks (becomes `bad_output`)
 """
 
 from __future__ import annotations

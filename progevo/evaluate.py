@@ -17,16 +17,24 @@ RETRIES = 2
 def evaluate(domain: Domain, candidate: Candidate, split: str, sandbox: Sandbox) -> Outcome:
     """What a candidate is worth on a split. Whatever is wrong with it is an outcome with a cause.
 
-    Raises what a domain's own trusted code raises (its evaluator), and `ConfigError` for a job that can never run.
+    Raises `ConfigError` for a job that can never run (an input that is not there, a limit below the profile's needs).
     """
-    program = candidate.program
-    if program is None:
+    return screen(domain, candidate) or confine(domain, candidate, split, sandbox)
+
+
+def screen(domain: Domain, candidate: Candidate) -> Outcome | None:
+    """The outcome of a candidate that is not worth a sandbox, by its text alone; `None` for one that is."""
+    if candidate.program is None:
         return Outcome(status="no_program", reason=candidate.reason or "the proposer gave no program")
-    verdict = gate.check(program.source, domain.gate, domain.entrypoint)
-    if not verdict.ok:
-        return Outcome(status="gate_refused", reason=_refusal(verdict))
+    verdict = gate.check(candidate.program.source, domain.gate, domain.entrypoint)
+    return None if verdict.ok else Outcome(status="gate_refused", reason=_refusal(verdict))
+
+
+def confine(domain: Domain, candidate: Candidate, split: str, sandbox: Sandbox) -> Outcome:
+    """The outcome of a screened candidate: one run in the sandbox, scored on the host."""
+    assert candidate.program is not None
     job = Job(
-        program=program,
+        program=candidate.program,
         entrypoint=domain.entrypoint,
         harness=domain.evaluator.harness,
         inputs=domain.evaluator.inputs(split),
@@ -56,14 +64,16 @@ def _run(sandbox: Sandbox, job: Job) -> Execution:
 
 
 def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) -> Outcome:
+    reason = ""
     try:
         score = domain.evaluator.score(split, answer)
+        if not math.isfinite(score.score):
+            reason = f"its score is {score.score}, which is not a finite number"
     except BadOutput as error:
-        return Outcome(
-            status="bad_output", reason=str(error), log_tail=execution.log_tail, usage=execution.usage
-        )
-    if not math.isfinite(score.score):
-        reason = f"its score is {score.score}, which is not a finite number"
+        reason = str(error) or "the scorer refused it without a word"
+    except Exception as error:  # a scorer that stumbles over an answer has not judged it; the run goes on
+        reason = f"invalid: the scorer raised {type(error).__name__}: {error}"
+    if reason:
         return Outcome(status="bad_output", reason=reason, log_tail=execution.log_tail, usage=execution.usage)
     return Outcome(
         status="ok",
@@ -76,6 +86,4 @@ def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) ->
 
 
 def _failed(execution: Execution) -> Outcome:
-    return Outcome(
-        status=execution.status, reason=execution.reason, log_tail=execution.log_tail, usage=execution.usage
-    )
+    return Outcome(status=execution.status, reason=execution.reason, log_tail=execution.log_tail, usage=execution.usage)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from progevo.domain import TEST, Domain
+from progevo.domain import Domain
 from progevo.errors import RunError
 from progevo.sandbox import Confinement
 from progevo.types import Json, Metric, Node, Outcome, Status
@@ -137,9 +137,7 @@ def gain(metric: Metric, first: Node, best: Node, tested: Mapping[int, Outcome])
     error = paired_standard_error(metric, before.cases, after.cases)
     if error is not None:
         low, high = difference - Z_95 * error, difference + Z_95 * error
-        found.update(
-            test_se=error, interval=[low, high], resolved=not low <= 0.0 <= high, resolvable=Z_95 * error
-        )
+        found.update(test_se=error, interval=[low, high], resolved=not low <= 0.0 <= high, resolvable=Z_95 * error)
     return found
 
 

@@ -28,7 +28,7 @@ import tomli_w
 from progevo import result as results
 from progevo.domain import SEARCH, TEST, Domain
 from progevo.errors import ConfigError, ProposerError, SandboxUnavailable, TaskError
-from progevo.evaluate import evaluate
+from progevo.evaluate import confine, evaluate, screen
 from progevo.execute import open_executor
 from progevo.journal import Journal, write_file
 from progevo.propose import Proposer
@@ -39,7 +39,7 @@ from progevo.search.flat_puct import FlatPuct
 from progevo.types import Ask, Brief, Candidate, Node, Outcome
 
 #: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
-REPEATABLE = {"ok", "gate_refused", "crashed", "bad_output"}
+REPEATABLE = {"ok", "crashed", "bad_output"}
 
 #: Packages whose version can change what a score means.
 PACKAGES = ("progevo", "libcst", "numpy", "pandas", "scikit-learn", "scipy")
@@ -217,7 +217,9 @@ class _Loop:
         with open_executor(self.plan.workers) as executor:
             try:
                 while True:
-                    while len(in_flight) < self.plan.workers and asked < self.plan.iterations and not self.stop.is_set():
+                    while (
+                        len(in_flight) < self.plan.workers and asked < self.plan.iterations and not self.stop.is_set()
+                    ):
                         ask = self.search.ask()
                         self.journal.asked(ask)
                         in_flight.append((ask, executor.submit(self._judge, ask, tuple(self.nodes))))
@@ -249,12 +251,15 @@ class _Loop:
         """One candidate and what became of it; the third is the node whose outcome it took over, if any."""
         rng = random.Random(f"progevo {self.plan.seed} {ask.step} propose")
         candidate = self.proposer.propose(Brief(step=ask.step, parent=history[ask.parent], history=history, rng=rng))
-        if candidate.program is not None:
-            twin = self.twins.get(candidate.program.twin)
-            # Only what had been told when this step was asked, or the outcome would depend on who was faster.
-            if twin is not None and twin < len(history) and history[twin].outcome.status in REPEATABLE:
-                return candidate, history[twin].outcome, twin
-        return candidate, evaluate(self.plan.domain, candidate, SEARCH, self.sandbox), None
+        refused = screen(self.plan.domain, candidate)
+        if refused is not None:
+            return candidate, refused, None
+        assert candidate.program is not None
+        twin = self.twins.get(candidate.program.twin)
+        # Only what had been told when this step was asked, or the outcome would depend on who was faster.
+        if twin is not None and twin < len(history) and history[twin].outcome.status in REPEATABLE:
+            return candidate, history[twin].outcome, twin
+        return candidate, confine(self.plan.domain, candidate, SEARCH, self.sandbox), None
 
     def _tell(self, node: Node) -> None:
         """Journal first, then search: a crash between the two replays cleanly."""
@@ -263,7 +268,7 @@ class _Loop:
         self.journal.node(node)
         self.search.tell(node)
         self.nodes.append(node)
-        if node.candidate.program is not None:
+        if node.candidate.program is not None and node.outcome.status != "gate_refused":
             self.twins.setdefault(node.candidate.program.twin, node.index)
         self.progress.told(node, results.best_of(self.nodes))
 

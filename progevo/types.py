@@ -73,11 +73,12 @@ class Program:
     def twin(self) -> str:
         """sha256 (hex) of the normalised syntax tree: equal for copies that differ in comments or layout.
 
-        A text that does not parse has no tree; its twin is its own `id`.
+        A text that does not parse has no tree; its twin is its own `id`. For programs that the gate has passed:
+        there are texts whose mere parsing takes gigabytes.
         """
         try:
-            tree = ast.dump(ast.parse(self.source))
-        except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+            tree = ast.dump(ast.parse(self.source, filename="<candidate>"))
+        except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
             return self.id
         return hashlib.sha256(tree.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -277,4 +278,3 @@ class DataSource:
     source: str
     sha256: str | None = None
     rows: int | None = None
-

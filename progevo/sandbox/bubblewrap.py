@@ -30,8 +30,10 @@ from progevo.types import Answer, Execution, Job, Limits, Status
 
 #: Whom a candidate is inside, and whom root becomes outside.
 NOBODY = 65534
-SCRATCH = "/tmp"  # noqa: S108  (inside the sandbox)
+SCRATCH = "/tmp"
 ROOM = Path(__file__).parent
+
+CLOSED = Execution(status="sandbox_lost", reason="the sandbox was closed from outside")
 
 #: One part of a command: a text, or a host path that root has to show elsewhere first.
 Part = str | Path
@@ -70,6 +72,8 @@ class Bubblewrap:
 
     def run(self, job: Job) -> Execution:
         self._check(job)
+        if self._closed:
+            return CLOSED
         control, inside = socket.socketpair()
         status_read, status_write = os.pipe()
         with control, open(status_read, "rb", buffering=0) as status:
@@ -91,13 +95,15 @@ class Bubblewrap:
                 tree = Tree(process)
                 with self._lock:
                     self._running.add(tree)
+                    if self._closed:
+                        tree.kill()
                 try:
                     ending = watch(tree, control, status, self._settings(job), frame_of(job), job.limits)
                 finally:
                     with self._lock:
                         self._running.discard(tree)
         if self._closed:
-            return Execution(status="sandbox_lost", reason="the run was ended from outside", usage=ending.usage)
+            return CLOSED
         return execution(ending, job.limits)
 
     def close(self) -> None:
@@ -135,9 +141,7 @@ def frame_of(job: Job) -> bytes:
     )
 
 
-def command(
-    bwrap: str, profile: Profile, interpreter: Interpreter, job: Job, control: int, status: int
-) -> list[Part]:
+def command(bwrap: str, profile: Profile, interpreter: Interpreter, job: Job, control: int, status: int) -> list[Part]:
     """The bwrap command for one job; the `Path` parts are host paths to be bound."""
     binds: Mapping[str, Path] = {str(path): path for path in _readable(profile, interpreter)}
     own = {
@@ -151,7 +155,7 @@ def command(
     parts += ["--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox"]
     parts += ["--new-session", "--die-with-parent", "--cap-drop", "ALL", "--json-status-fd", str(status)]
     parts += ["--proc", "/proc", "--dev", "/dev"]
-    parts += ["--size", str(profile.shm_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
+    parts += ["--size", str(profile.shm_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]
     # Before the binds: an environment or checkout that itself lies under /tmp is then shown on top of it.
     parts += ["--size", str(job.limits.scratch_bytes), "--perms", "1777", "--tmpfs", SCRATCH]
     for name, target in interpreter.links.items():
@@ -201,7 +205,9 @@ def execution(ending: Ending, limits: Limits) -> Execution:
     if ending.verdict == "vanished" or ending.fault:
         return ended("crashed", "it ended its own sandbox before it answered")
     if ending.end.get("fault"):
-        return ended("output_limit", f"its answer is too long: {clean(str(ending.end['fault']), 200)} (limit answer_bytes)")
+        return ended(
+            "output_limit", f"its answer is too long: {clean(str(ending.end['fault']), 200)} (limit answer_bytes)"
+        )
     if ending.body is None:
         return ended(*_cause_of_death(ending, limits))
     try:

@@ -27,8 +27,8 @@ CURES = (
     ),
     (
         ("o permissions to creat", "Creating new namespace failed", "max_user_namespaces", "unshare: "),
-        "this kernel or container does not allow new namespaces; on a host: sysctl -w kernel.unprivileged_userns_clone=1"
-        " and user.max_user_namespaces above 0; in Docker: run with --security-opt seccomp=unconfined --security-opt"
+        "this kernel or container does not allow new namespaces; on a host:"
+        " sysctl -w kernel.unprivileged_userns_clone=1 and user.max_user_namespaces above 0; in Docker: run with --security-opt seccomp=unconfined --security-opt"
         " apparmor=unconfined --security-opt systempaths=unconfined, or --privileged for root",
     ),
     (

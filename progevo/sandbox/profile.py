@@ -14,8 +14,8 @@ from progevo.errors import ConfigError
 #: The environment that every candidate sees, before a profile adds to it. The host's own is never passed on.
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
-    "HOME": "/tmp",  # noqa: S108  (the sandbox's own scratch)
-    "TMPDIR": "/tmp",  # noqa: S108
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
     "LANG": "C.UTF-8",
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",  # set order is the same in every run
@@ -59,7 +59,8 @@ def load_profile(name: str) -> Profile:
     unknown = sorted(set(table) - fields)
     if unknown:
         raise ConfigError(
-            f"the sandbox profile {name!r} has unknown keys: {', '.join(unknown)}; it may have {', '.join(sorted(fields))}"
+            f"the sandbox profile {name!r} has unknown keys: {', '.join(unknown)};"
+            f" it may have {', '.join(sorted(fields))}"
         )
     try:
         return msgspec.convert({**table, "name": file.stem}, Profile)

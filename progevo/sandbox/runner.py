@@ -32,12 +32,15 @@ import sys
 import traceback
 import types
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-sys.path.insert(0, str(Path(__file__).parent))
-import wire  # noqa: E402  (lies beside this file; the path had to be set first)
+if TYPE_CHECKING:
+    from progevo.sandbox import wire
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    import wire  # lies beside this file inside the sandbox
 
-PROGRAM = "/tmp/program.py"  # noqa: S108  (a name for tracebacks: no such file is written)
+PROGRAM = "/tmp/program.py"
 INPUTS = Path("/inputs")
 PR_SET_DUMPABLE = 4
 

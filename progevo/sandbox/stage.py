@@ -23,7 +23,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 MS_NOSUID, MS_NODEV = 0x2, 0x4
 
 #: Exists everywhere and is open to everyone; in this process's own mount namespace alone, another one hides it.
-STAGE = "/tmp"  # noqa: S108
+STAGE = "/tmp"
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -52,7 +52,9 @@ def main() -> NoReturn:
     os.execve(program, argv, os.environ)
 
 
-def mount(source: str, target: str, kind: str | None, flags: int, options: bytes | None = None, *, name: str = "") -> None:
+def mount(
+    source: str, target: str, kind: str | None, flags: int, options: bytes | None = None, *, name: str = ""
+) -> None:
     made = libc.mount(source.encode(), target.encode(), kind.encode() if kind else None, flags, options)
     check(f"mount {name or source} on {target}", made)
 

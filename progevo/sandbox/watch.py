@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any, BinaryIO, Literal
 
 import psutil
 
@@ -20,8 +20,8 @@ from progevo.types import Limits, Usage
 
 #: From start to the supervisor's first word: interpreter and namespaces, no import of the candidate's.
 STARTUP_S = 60.0
-#: How much of a candidate's stdout and stderr is kept, from the end.
-TAIL_BYTES = 16 * 1024
+#: How much of each of a candidate's stdout and stderr is kept, from the end: a flood on one cannot hide the other.
+TAIL_BYTES = 8 * 1024
 #: How long a killed tree may take to be gone before the outermost process is killed as well.
 REAP_S = 10.0
 
@@ -83,15 +83,13 @@ class Tree:
             self.process.wait()
 
 
-def watch(
-    tree: Tree, control: socket.socket, status: BinaryIO, settings: bytes, job: bytes, limits: Limits
-) -> Ending:
+def watch(tree: Tree, control: socket.socket, status: BinaryIO, settings: bytes, job: bytes, limits: Limits) -> Ending:
     """How the sandbox ended. Kills it at its deadline or at its output limit; nothing of it is alive afterwards."""
     process = tree.process
     assert process.stdout is not None and process.stderr is not None
     reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
     ending = Ending(verdict="no_start")
-    log, log_bytes = b"", 0
+    tails, log_bytes = {process.stdout: b"", process.stderr: b""}, 0
     started = time.monotonic()
     deadline = started + STARTUP_S
     with selectors.DefaultSelector() as selector:
@@ -123,7 +121,8 @@ def watch(
                 elif key.fileobj is status:
                     _learn_init(tree, data)
                 else:
-                    log, log_bytes = (log + data)[-TAIL_BYTES:], log_bytes + len(data)
+                    stream = process.stdout if key.fileobj is process.stdout else process.stderr
+                    tails[stream], log_bytes = (tails[stream] + data)[-TAIL_BYTES:], log_bytes + len(data)
             if finished:
                 break
             if log_bytes > limits.output_bytes:
@@ -133,8 +132,7 @@ def watch(
     cpu_s = _number(ending.end.get("cpu_s")) if ending.end else tree.cpu_s()
     tree.kill()
     tree.reap()
-    log += _rest(process.stdout) + _rest(process.stderr)
-    ending.log = log[-TAIL_BYTES:]
+    ending.log = b"".join((tail + _rest(stream))[-TAIL_BYTES:] for stream, tail in tails.items())
     rss = _number(ending.end.get("max_rss_bytes"))
     ending.usage = Usage(wall_s=wall_s, cpu_s=cpu_s, max_rss_bytes=None if rss is None else int(rss))
     return ending
@@ -178,7 +176,7 @@ def _learn_init(tree: Tree, data: bytes) -> None:
                 tree.learn_init(pid)
 
 
-def _rest(stream: BinaryIO | Any) -> bytes:
+def _rest(stream: IO[bytes]) -> bytes:
     """What is left in a pipe whose writers are gone, at most one tail of it."""
     tail = b""
     os.set_blocking(stream.fileno(), False)

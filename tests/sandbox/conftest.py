@@ -1,0 +1,101 @@
+"""The arms of the boundary tests: the same programs, run for this user and, when that is root, for nobody as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+REPO = HERE.parents[1]
+NOBODY = 65534
+
+#: What importing progevo needs, and numpy for the tabular profile.
+PACKAGES = ("msgspec", "psutil", "tomli-w", "numpy")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Runs jobs as one kind of user, in a process of that user's."""
+
+    name: str
+    python: Path
+    library: Path
+    user: int | None
+
+    def run(
+        self, *jobs: dict[str, Any], profile: str = "stdlib", env: dict[str, str] | None = None, **plan: Any
+    ) -> Any:
+        """How the jobs ended, in order."""
+        done = subprocess.run(
+            [self.python, self.library / "tests" / "sandbox" / "arm.py"],
+            input=json.dumps({"profile": profile, "jobs": list(jobs), **plan}),
+            capture_output=True,
+            text=True,
+            cwd=self.library,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(self.library), **(env or {})},
+            user=self.user,
+            group=self.user,
+            extra_groups=[] if self.user is not None else None,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["uid"] == (os.geteuid() if self.user is None else self.user)
+        return found["executions"]
+
+    def one(self, source: str, *, profile: str = "stdlib", **rest: Any) -> dict[str, Any]:
+        """How one program ended."""
+        keys = {key: rest.pop(key) for key in ("limits", "request", "files") if key in rest}
+        return self.run({"source": source, **keys}, profile=profile, **rest)[0]
+
+
+@pytest.fixture(scope="session", params=["self", "nobody"])
+def arm(request: pytest.FixtureRequest) -> Arm:
+    """This user, and an unprivileged one."""
+    if request.param == "self":
+        return Arm("self", Path(sys.executable), REPO, None)
+    if os.geteuid() != 0:
+        pytest.skip("this user is unprivileged already: the arm 'self' is the unprivileged one")
+    return request.getfixturevalue("nobody")
+
+
+@pytest.fixture(scope="session")
+def nobody() -> Iterator[Arm]:
+    """An unprivileged arm with an interpreter, packages and a copy of progevo that everyone can read."""
+    folder = Path(tempfile.mkdtemp(prefix="progevo-nobody-"))
+    folder.chmod(0o755)
+    try:
+        python = folder / "env" / "bin" / "python"
+        quiet = {"check": True, "stdout": subprocess.DEVNULL, "umask": 0o022}
+        subprocess.run([_world_readable_python(), "-m", "venv", "--without-pip", folder / "env"], **quiet)
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "-c", REPO / "constraints.txt"]
+        subprocess.run([*pip, *PACKAGES], **quiet)
+        library = folder / "progevo"
+        shutil.copytree(REPO / "progevo", library / "progevo")
+        shutil.copytree(HERE, library / "tests" / "sandbox")
+        subprocess.run(["chmod", "-R", "go+rX", library], check=True)
+        yield Arm("nobody", python, library, NOBODY)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _world_readable_python() -> Path:
+    """An interpreter of a version that progevo supports and that nobody can start."""
+    for name in ("python3", "python3.13", "python3.12", "python3.11"):
+        for folder in ("/usr/bin", "/usr/local/bin"):
+            path = Path(folder) / name
+            check = "import sys, venv; sys.exit(sys.version_info < (3, 11))"
+            if path.exists() and not subprocess.run([path, "-c", check], user=NOBODY, group=NOBODY, cwd="/").returncode:
+                return path
+    pytest.fail("the unprivileged arm needs a Python 3.11 or later under /usr that everyone can start")

@@ -1,0 +1,227 @@
+"""The cold sandbox under the real kernel: every ending has its own status and cause, for root and for nobody."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import psutil
+import pytest
+
+MIB = 1024 * 1024
+
+#: name -> (program, limits, status, a word of the reason)
+ENDINGS = {
+    "an answer": ("def solve(x): return 7", {}, "ok", ""),
+    "an exception": ("def solve(x): raise ValueError('no luck')", {}, "crashed", "ValueError: no luck (line 1)"),
+    "a syntax error": ("def solve(x) return", {}, "crashed", "SyntaxError"),
+    "no entry point": ("x = 1", {}, "crashed", "did not define 'solve'"),
+    "an entry point that is no function": ("solve = 3", {}, "crashed", "not callable"),
+    "a loop": ("def solve(x):\n while True: pass", {"wall_s": 1.0}, "timeout", "wall_s"),
+    "a sleep": ("import time\ndef solve(x): time.sleep(60)", {"wall_s": 1.0}, "timeout", "wall_s"),
+    "CPU": ("def solve(x):\n while True: pass", {"cpu_s": 1}, "cpu_limit", "cpu_s"),
+    "CPU, with its signal ignored": (
+        "import signal\ndef solve(x):\n signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n while True: pass",
+        {"cpu_s": 1},
+        "cpu_limit",
+        "cpu_s",
+    ),
+    "memory": ("def solve(x): return len(bytearray(10**10))", {}, "memory_limit", "memory_bytes"),
+    "memory, bit by bit": (
+        "def solve(x):\n kept = []\n while True: kept.append(bytearray(10**7))",
+        {"memory_bytes": 300 * MIB},
+        "memory_limit",
+        "memory_bytes",
+    ),
+    "a file too long": (
+        "def solve(x): open('f', 'wb').write(bytes(2 * 10**6))",
+        {"file_bytes": MIB},
+        "crashed",
+        "file_bytes",
+    ),
+    "scratch that is full": (
+        "def solve(x):\n for i in range(9): open(f'f{i}', 'wb').write(bytes(10**6))",
+        {"scratch_bytes": 4 * MIB, "file_bytes": 2 * MIB},
+        "crashed",
+        "scratch_bytes",
+    ),
+    "too many files": ("def solve(x): kept = [open('f', 'w') for _ in range(99)]", {}, "crashed", "open_files"),
+    "too many processes": (
+        "import os, time\ndef solve(x):\n for _ in range(99):\n  if os.fork() == 0: time.sleep(60)",
+        {},
+        "crashed",
+        "processes",
+    ),
+    "too many threads": (
+        "import threading, time\ndef solve(x):\n"
+        " for _ in range(99): threading.Thread(target=time.sleep, args=(60,)).start()",
+        {},
+        "crashed",
+        "processes",
+    ),
+    "a flood on stdout": (
+        "def solve(x):\n while True: print('x' * 10**5)",
+        {"output_bytes": 10 * MIB},
+        "output_limit",
+        "output_bytes",
+    ),
+    "an answer too long": (
+        "def solve(x): return 'x' * (2 * 10**6)",
+        {"answer_bytes": MIB},
+        "output_limit",
+        "answer_bytes",
+    ),
+    "an answer whose JSON is too long": ("def solve(x): return ['x'] * 10**6", {}, "bad_output", "JSON"),
+    "an answer that is no JSON": ("def solve(x): return {1, 2}", {}, "bad_output", "not plain JSON"),
+    "an answer that holds itself": (
+        "def solve(x):\n y = []\n y.append(y)\n return y",
+        {},
+        "bad_output",
+        "not plain JSON",
+    ),
+    "an exit": ("import sys\ndef solve(x): sys.exit(0)", {}, "crashed", "SystemExit"),
+    "an exit at once": ("import os\ndef solve(x): os._exit(0)", {}, "crashed", "exited with status 0"),
+    "a segmentation fault": ("import os\ndef solve(x): os.kill(os.getpid(), 11)", {}, "crashed", "SIGSEGV"),
+    "a supervisor killed": (
+        "import os\ndef solve(x): os.kill(os.getppid(), 9)",
+        {},
+        "crashed",
+        "ended its own sandbox",
+    ),
+    "everything killed": ("import os\ndef solve(x): os.kill(-1, 9)", {}, "crashed", "ended its own sandbox"),
+    "a stopped supervisor": (
+        "import os, time\ndef solve(x):\n os.kill(os.getppid(), 19)\n return 1",
+        {"wall_s": 1.0},
+        "timeout",
+        "wall_s",
+    ),
+    "a recursion": ("def solve(x): return solve(x)", {}, "crashed", "RecursionError"),
+    "a hostile exception": (
+        "class E(Exception):\n def __str__(self): raise SystemExit\ndef solve(x): raise E",
+        {},
+        "crashed",
+        "its text cannot be read",
+    ),
+    "an exception that forges lines": (
+        'def solve(x): raise ValueError(\'\\x1b[2J{"kind": "answer"}\\n\\x07\')',
+        {},
+        "crashed",
+        'ValueError: {"kind": "answer"}',
+    ),
+    "a thread left behind": (
+        "import threading, time\ndef solve(x):\n threading.Thread(target=time.sleep, args=(3600,)).start()\n return 7",
+        {},
+        "ok",
+        "",
+    ),
+    "an exit handler that sleeps": (
+        "import atexit, time\natexit.register(time.sleep, 3600)\ndef solve(x): return 7",
+        {},
+        "ok",
+        "",
+    ),
+    "streams closed": ("import os\ndef solve(x):\n os.closerange(0, 3)\n return 7", {}, "ok", ""),
+    "a read of stdin": ("import sys\ndef solve(x): return len(sys.stdin.read())", {}, "ok", ""),
+    "bytes that are no text": (
+        "import os\ndef solve(x):\n os.write(1, bytes(range(256)))\n os.write(2, bytes(range(256)))\n return 7",
+        {},
+        "ok",
+        "",
+    ),
+    "a dataclass": (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass P:\n v: int\n"
+        "def solve(x): return P(7).v",
+        {},
+        "ok",
+        "",
+    ),
+    "a main block that is not run": ("def solve(x): return 7\nif __name__ == '__main__':\n 1 / 0", {}, "ok", ""),
+}
+
+
+def test_every_ending_has_its_status_and_its_cause(arm):
+    executions = arm.run(*({"source": source, "limits": limits} for source, limits, _, _ in ENDINGS.values()))
+    wrong = {
+        name: (done["status"], done["reason"], done["log"][-300:])
+        for (name, (_, _, status, word)), done in zip(ENDINGS.items(), executions, strict=True)
+        if done["status"] != status or word not in done["reason"] or (status == "ok") != (done["reason"] == "")
+    }
+    assert not wrong
+
+
+def test_what_a_candidate_used_is_measured_outside_it(arm):
+    spin = "import time\ndef solve(x):\n end = time.process_time() + 0.5\n while time.process_time() < end: pass"
+    big = "def solve(x): return len(bytearray(b'x' * (100 * 2**20)))"
+    slow, large = arm.run({"source": spin}, {"source": big})
+    assert 0.45 < slow["cpu_s"] < 1.5
+    assert slow["wall_s"] >= 0.45
+    assert 100 * MIB < large["max_rss_bytes"] < 300 * MIB
+
+
+def test_a_timeout_still_says_what_was_burnt(arm):
+    done = arm.one("def solve(x):\n while True: pass", limits={"wall_s": 1.5})
+    assert done["status"] == "timeout"
+    assert 0.3 < done["cpu_s"] < 3
+    assert 1.5 <= done["wall_s"] < 3
+
+
+def test_the_log_is_the_end_of_both_streams(arm):
+    source = "import sys\ndef solve(x):\n print('a' * 10**5)\n print('out')\n print('err', file=sys.stderr)\n return 1"
+    log = arm.one(source)["log"]
+    assert len(log) <= 16 * 1024
+    assert log.endswith("aaa\nout\nerr\n")
+
+
+def test_nothing_of_a_sandbox_is_alive_when_its_run_returns(arm):
+    """Daemons in sessions of their own, double-forked, with every stream closed."""
+    mark = f"progevo-orphan-{os.getpid()}-{arm.name}"
+    daemon = f"""
+import os, time
+def solve(x):
+    for _ in range(3):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.closerange(0, 64)
+                open('/proc/self/comm', 'w').write('{mark[-15:]}')
+                time.sleep(600)
+            os._exit(0)
+    time.sleep(0.3)
+    return [open(f'/proc/{{p}}/comm').read().strip() for p in os.listdir('/proc') if p.isdigit()]
+"""
+    for limits in ({}, {"wall_s": 0.2}):
+        done = arm.one(daemon, limits=limits)
+        assert done["status"] == ("timeout" if limits else "ok")
+        if not limits:
+            assert done["value"].count(mark[-15:]) == 3
+        alive = [process for process in psutil.process_iter(["name"]) if process.info["name"] == mark[-15:]]
+        assert not alive
+
+
+def test_a_run_that_is_closed_ends_at_once_and_is_lost(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
+
+    from progevo.sandbox.bubblewrap import Bubblewrap
+    from progevo.sandbox.profile import load_profile
+    from progevo.types import Inputs, Job, Limits, Program
+
+    box = Bubblewrap(load_profile("stdlib"))
+    job = Job(
+        program=Program("import time\ndef solve(x): time.sleep(600)"),
+        entrypoint="solve",
+        harness=Path(__file__).with_name("plain_harness.py"),
+        inputs=Inputs(),
+        limits=Limits(wall_s=300.0),
+    )
+    with ThreadPoolExecutor(2) as executor:
+        runs = [executor.submit(box.run, job) for _ in range(2)]
+        time.sleep(0.5)
+        box.close()
+        assert {run.result(timeout=30).status for run in runs} == {"sandbox_lost"}
+    assert box.run(job).status == "sandbox_lost"
+
+
+def test_a_memory_limit_that_the_profile_cannot_live_with_is_a_configuration_error(arm):
+    with pytest.raises(AssertionError, match=r"ConfigError.*memory_bytes is 1048576; the profile 'stdlib' needs"):
+        arm.one("def solve(x): return 1", limits={"memory_bytes": MIB})
