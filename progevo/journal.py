@@ -48,10 +48,14 @@ class Journal:
             raise RunError(f"the run folder {folder} cannot be written: {error}") from None
 
     def append(self, event: Event) -> None:
-        """Writes one event and returns when it is on disk."""
-        self._file.write(json.dumps(event, allow_nan=False, separators=(",", ":")) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Writes one event and returns when it is on disk. Raises `RunError` where the disk does not take it."""
+        line = json.dumps(event, allow_nan=False, separators=(",", ":")) + "\n"
+        try:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise RunError(f"the journal of {self.folder} cannot be written: {error.strerror}") from None
 
     def started(self, **facts: Any) -> None:
         self.append({"event": "started", "schema": SCHEMA, **facts})

@@ -142,7 +142,7 @@ def frame_of(job: Job) -> bytes:
 
 
 def command(bwrap: str, profile: Profile, interpreter: Interpreter, job: Job, control: int, status: int) -> list[Part]:
-    """The bwrap command for one job; the `Path` parts are host paths to be bound."""
+    """The bwrap command for one job; the `Path` parts are host paths."""
     binds: Mapping[str, Path] = {str(path): path for path in _readable(profile, interpreter)}
     own = {
         "/progevo/runner.py": ROOM / "runner.py",
@@ -150,7 +150,7 @@ def command(bwrap: str, profile: Profile, interpreter: Interpreter, job: Job, co
         "/progevo/harness.py": job.harness,
         **{f"/inputs/{name}": path for name, path in job.inputs.files.items()},
     }
-    parts: list[Part] = [bwrap]
+    parts: list[Part] = [Path(bwrap)]
     parts += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
     parts += ["--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox"]
     parts += ["--new-session", "--die-with-parent", "--cap-drop", "ALL", "--json-status-fd", str(status)]
@@ -168,8 +168,9 @@ def command(bwrap: str, profile: Profile, interpreter: Interpreter, job: Job, co
             if (package / "progevo").is_dir():
                 parts += ["--perms", "0000", "--tmpfs", str(package / "progevo")]
     parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
-    # -I: no environment variables, no user packages; -S: no site hooks; -B: nothing to write beside the sources.
-    return [*parts, "--", str(interpreter.executable), "-I", "-S", "-B", "/progevo/runner.py", str(control)]
+    # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
+    # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.
+    return [*parts, "--", str(interpreter.executable), "-P", "-s", "-S", "-B", "/progevo/runner.py", str(control)]
 
 
 def _readable(profile: Profile, interpreter: Interpreter) -> tuple[Path, ...]:

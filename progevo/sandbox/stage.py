@@ -34,7 +34,6 @@ def main() -> NoReturn:
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     # Opened before the stage hides anything: also what lies under it can be shown.
     sources = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in plan["paths"]]
-    program = os.open(plan["argv"][0], os.O_PATH | os.O_CLOEXEC)
     mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, b"mode=0755,size=1m")
     places = []
     for number, (source, path) in enumerate(zip(sources, plan["paths"], strict=True)):
@@ -49,7 +48,7 @@ def main() -> NoReturn:
     os.setresgid(plan["uid"], plan["uid"], plan["uid"])
     os.setresuid(plan["uid"], plan["uid"], plan["uid"])
     argv = [part if isinstance(part, str) else places[part["path"]] for part in plan["argv"]]
-    os.execve(program, argv, os.environ)
+    os.execv(argv[0], argv)
 
 
 def mount(

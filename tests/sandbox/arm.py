@@ -1,7 +1,10 @@
 """Runs jobs in a sandbox and prints how they ended: one arm of the boundary tests, started as root or as nobody.
 
-Standard input holds JSON: {"profile": name, "jobs": [{"source", "limits", "request", "files"}, ...]}; "drop" lists
-parts of bwrap's command to leave out and "add" parts to put in, for twins that show an attack working.
+Standard input holds JSON: {"profile": name, "jobs": [{"source", "limits", "request", "files"}, ...]}. The other keys
+take one guarantee away, for twins that show an attack working without it:
+
+    "drop": sequences of parts to leave out of bwrap's command       "environment": variables to let through
+    "add": parts to put in; {"path": P} is a host path to be bound   "without": text to cut out of runner.py
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +23,54 @@ from progevo.sandbox.profile import load_profile
 from progevo.types import Inputs, Job, Limits, Program
 
 
-def main() -> None:
-    plan = json.load(sys.stdin)
+def weaken(plan: dict[str, Any], folder: Path) -> None:
+    """Takes away from the sandbox what the plan says."""
     whole = bubblewrap.command
 
     def command(*arguments: Any) -> list[bubblewrap.Part]:
-        parts = [part for part in whole(*arguments) if part not in plan.get("drop", ())]
-        at = parts.index("--remount-ro")
-        return [*parts[:at], *plan.get("add", ()), *parts[at:]]
+        parts = whole(*arguments)
+        for gone in plan.get("drop", ()):
+            (at,) = [n for n in range(len(parts)) if parts[n : n + len(gone)] == gone]
+            del parts[at : at + len(gone)]
+        at = parts.index("--chdir")
+        added = [Path(part["path"]) if isinstance(part, dict) else part for part in plan.get("add", ())]
+        return [*parts[:at], *added, *parts[at:]]
 
     bubblewrap.command = command  # type: ignore[assignment]
-    box = bubblewrap.Bubblewrap(load_profile(plan["profile"]), bwrap=plan.get("bwrap"))
-    executions = []
-    for job in plan["jobs"]:
-        done = box.run(
-            Job(
-                program=Program(job["source"]),
-                entrypoint="solve",
-                harness=Path(__file__).with_name("plain_harness.py"),
-                inputs=Inputs(
-                    request=job.get("request", {}), files={k: Path(v) for k, v in job.get("files", {}).items()}
-                ),
-                limits=Limits(**{"wall_s": 20.0, "cpu_s": 10, **job.get("limits", {})}),
-            )
-        )
-        value = done.answer.value if done.answer is not None else None
-        executions.append(
-            {"status": done.status, "value": value, "reason": done.reason, "log": done.log_tail}
-            | dataclasses.asdict(done.usage)
-        )
-    json.dump({"uid": os.geteuid(), "executions": executions}, sys.stdout)
+    bubblewrap.ENVIRONMENT.update(plan.get("environment", {}))
+    if "without" in plan:
+        shutil.copytree(bubblewrap.ROOM, folder, dirs_exist_ok=True)
+        runner = folder / "runner.py"
+        text = runner.read_text()
+        assert text.count(plan["without"]) == 1
+        runner.write_text(text.replace(plan["without"], ""))
+        bubblewrap.ROOM = folder
+
+
+def main() -> None:
+    plan = json.load(sys.stdin)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        weaken(plan, Path(folder))
+        box = bubblewrap.Bubblewrap(load_profile(plan["profile"]))
+        executions = [box.run(job_of(job)) for job in plan["jobs"]]
+    told = [
+        {"status": done.status, "value": done.answer and done.answer.value, "reason": done.reason, "log": done.log_tail}
+        | dataclasses.asdict(done.usage)
+        for done in executions
+    ]
+    json.dump({"uid": os.geteuid(), "executions": told}, sys.stdout)
+
+
+def job_of(job: dict[str, Any]) -> Job:
+    files = {name: Path(path) for name, path in job.get("files", {}).items()}
+    return Job(
+        program=Program(job["source"]),
+        entrypoint="solve",
+        harness=Path(__file__).with_name("plain_harness.py"),
+        inputs=Inputs(request=job.get("request", {}), files=files),
+        limits=Limits(**{"wall_s": 20.0, "cpu_s": 10, **job.get("limits", {})}),
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,266 @@
+"""Each guarantee is tried by an attack under the real kernel, and by its twin.
+
+A twin is the same attack in the same sandbox with exactly that one guarantee taken away: it shows that the attack
+would work, so that a passing test means something. Everything else still holds in a twin: it has its own process
+namespace, runs as nobody, and reaches no more than a throw-away folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A throw-away folder that everyone may read and write."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o777)
+        (path / "secret").write_text("token 4711")
+        (path / "secret").chmod(0o666)
+        yield path
+
+
+def test_the_network_is_out_of_reach(arm):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        attack = f"""
+import socket
+def solve(x):
+    try:
+        socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 2)
+    except OSError as error:
+        return error.errno
+    return 'connected'
+"""
+        assert arm.one(attack)["value"] in (errno.ECONNREFUSED, errno.ENETUNREACH)
+        with pytest.raises(TimeoutError):
+            server.accept()
+        assert arm.one(attack, drop=[["--unshare-net"]])["value"] == "connected"
+        server.accept()[0].close()
+
+
+def test_a_file_of_the_host_cannot_be_read(arm, folder):
+    attack = f"def solve(x): return open('{folder}/secret').read()"
+    done = arm.one(attack)
+    assert done["status"] == "crashed"
+    assert "FileNotFoundError" in done["reason"]
+    bind = ["--ro-bind", {"path": str(folder)}, str(folder)]
+    assert arm.one(attack, add=bind)["value"] == "token 4711"
+
+
+def test_what_is_readable_cannot_be_written(arm, folder):
+    attack = "def solve(x): open('/usr/lib/progevo-was-here', 'w').write('x')"
+    assert f"[Errno {errno.EROFS}]" in arm.one(attack)["reason"]
+    assert not Path("/usr/lib/progevo-was-here").exists()
+    # The twin writes to a throw-away folder, bound as readable things are, and as they are not.
+    attack = f"def solve(x): open('{folder}/new', 'w').write('x')"
+    done = arm.one(attack, add=["--ro-bind", {"path": str(folder)}, str(folder)])
+    assert f"[Errno {errno.EROFS}]" in done["reason"]
+    assert not (folder / "new").exists()
+    assert arm.one(attack, add=["--bind", {"path": str(folder)}, str(folder)])["status"] == "ok"
+    assert (folder / "new").exists()
+
+
+def test_an_input_cannot_be_changed(arm, folder):
+    attack = "def solve(x): open('/inputs/table', 'a').write('x')"
+    done = arm.one(attack, files={"table": str(folder / "secret")})
+    assert f"[Errno {errno.EROFS}]" in done["reason"]
+    assert (folder / "secret").read_text() == "token 4711"
+
+
+@pytest.mark.parametrize("place", ["/", "/dev", "/progevo", "/inputs", "/etc"])
+def test_nothing_but_scratch_can_be_filled(arm, place, folder):
+    attack = f"def solve(x): open('{place}/filler', 'w').write('x')"
+    files = {"table": str(folder / "secret")}
+    assert f"[Errno {errno.EROFS}]" in arm.one(attack, files=files)["reason"]
+    mount = "/dev" if place == "/dev" else "/"
+    assert arm.one(attack, files=files, drop=[["--remount-ro", mount]])["status"] == "ok"
+
+
+def test_scratch_has_a_size(arm):
+    attack = "def solve(x):\n for i in range(8): open(f'f{i}', 'wb').write(bytes(10**6))"
+    limits = {"scratch_bytes": 4 * MIB}
+    assert "scratch_bytes" in arm.one(attack, limits=limits)["reason"]
+    assert arm.one(attack, limits=limits, drop=[["--size", str(4 * MIB)]])["status"] == "ok"
+
+
+def test_the_environment_of_the_host_stays_out(arm):
+    attack = """
+import os
+def solve(x):
+    seen = [repr(dict(os.environ))]
+    for process in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            seen.append(open(f'/proc/{process}/environ').read())
+        except OSError:
+            pass
+    return any('TOKEN-4711' in text for text in seen)
+"""
+    env = {"PROGEVO_SECRET": "TOKEN-4711"}
+    assert arm.one(attack, env=env)["value"] is False
+    assert arm.one(attack, env=env, environment=env)["value"] is True
+
+
+def test_no_namespace_can_be_made_inside(arm):
+    attack = """
+import ctypes
+def solve(x):
+    libc = ctypes.CDLL(None, use_errno=True)
+    return ctypes.get_errno() if libc.unshare(0x10000000) else 'made'
+"""
+    assert arm.one(attack)["value"] in (errno.ENOSPC, errno.EPERM)
+    assert arm.one(attack, drop=[["--disable-userns"]])["value"] == "made"
+
+
+def test_the_supervisor_cannot_be_read_or_robbed(arm):
+    attack = """
+import os
+def solve(x):
+    try:
+        open(f'/proc/{os.getppid()}/mem', 'rb').close()
+        return os.listdir(f'/proc/{os.getppid()}/fd') and 'reached'
+    except OSError as error:
+        return error.errno
+"""
+    assert arm.one(attack)["value"] in (errno.EACCES, errno.EPERM)
+    assert arm.one(attack, without="    set_dumpable(False)\n")["value"] == "reached"
+
+
+def test_no_power_is_left(arm):
+    facts = arm.one("def solve(x): return open('/proc/self/status').read()")["value"]
+    status = dict(line.split(":\t", 1) for line in facts.splitlines())
+    for powers in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[powers], 16) == 0
+    assert status["NoNewPrivs"] == "1"
+    assert set(status["Uid"].split()) == {"65534"}
+
+
+def test_no_process_of_the_host_is_seen(arm):
+    pids = arm.one("import os\ndef solve(x): return sorted(int(p) for p in os.listdir('/proc') if p.isdigit())")
+    assert pids["value"] == [1, 2, 3]
+    gone = arm.one(f"import os\ndef solve(x): os.kill({os.getpid()}, 0)")
+    assert "ProcessLookupError" in gone["reason"]
+
+
+#: limit -> (attack, limits, the line of the runner that holds it); the attack answers "free" where it is not held.
+LIMITS = {
+    "memory_bytes": (
+        "def solve(x): return len(bytearray(200 * 2**20)) and 'free'",
+        {"memory_bytes": 100 * MIB},
+        '        (resource.RLIMIT_AS, limits["memory_bytes"]),\n',
+    ),
+    "file_bytes": (
+        "def solve(x): return open('f', 'wb').write(bytes(2 * 2**20)) and 'free'",
+        {"file_bytes": MIB},
+        '        (resource.RLIMIT_FSIZE, limits["file_bytes"]),\n',
+    ),
+    "open_files": (
+        "def solve(x): return len([open('f', 'w') for _ in range(99)]) and 'free'",
+        {"open_files": 20},
+        '        (resource.RLIMIT_NOFILE, limits["open_files"]),\n',
+    ),
+    "processes": (
+        "import os, time\ndef solve(x):\n for _ in range(20):\n  if os.fork() == 0: time.sleep(9)\n return 'free'",
+        {"processes": 10},
+        '        (resource.RLIMIT_NPROC, limits["processes"]),\n',
+    ),
+    "cpu_s": (
+        "import time\ndef solve(x):\n while time.process_time() < 3: pass\n return 'free'",
+        {"cpu_s": 1},
+        "    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_limit_bites_and_is_named(arm, limit):
+    attack, limits, line = LIMITS[limit]
+    done = arm.one(attack, limits=limits)
+    assert done["value"] is None
+    assert f"limit {limit}" in done["reason"]
+    assert arm.one(attack, limits=limits, without=line)["value"] == "free"
+
+
+def test_a_limit_cannot_be_raised_again(arm):
+    attack = """
+import resource
+def solve(x):
+    raised = []
+    for name in ('RLIMIT_AS', 'RLIMIT_FSIZE', 'RLIMIT_NOFILE', 'RLIMIT_NPROC', 'RLIMIT_CORE'):
+        number = getattr(resource, name)
+        soft, hard = resource.getrlimit(number)
+        try:
+            resource.setrlimit(number, (hard + 1, hard + 1))
+            raised.append(name)
+        except (OSError, ValueError):
+            pass
+    return raised
+"""
+    assert arm.one(attack)["value"] == []
+
+
+def test_no_core_file_is_left(arm):
+    attack = """
+import os, resource
+def solve(x):
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    if os.fork() == 0:
+        os.abort()
+    os.wait()
+    return [name for name in os.listdir('.') if 'core' in name]
+"""
+    assert arm.one(attack)["value"] == []
+
+
+def test_descriptors_of_the_host_stay_out(arm):
+    attack = """
+import os
+def solve(x):
+    seen = []
+    for number in range(1024):
+        try:
+            seen.append(os.readlink(f'/proc/self/fd/{number}').split(':')[0])
+        except OSError:
+            pass
+    return sorted(seen)
+"""
+    # Standard input, output and error, and the way its answer goes.
+    assert arm.one(attack)["value"] == ["/dev/null", "pipe", "pipe", "socket"]
+
+
+def test_an_interpreter_and_inputs_under_tmp_are_there(arm, folder):
+    """The sandbox's own /tmp must not hide what lies under the host's."""
+    done = arm.one(
+        "import sys, os\ndef solve(x): return [open('/inputs/table').read(), os.access(sys.executable, os.X_OK)]",
+        files={"table": str(folder / "secret")},
+    )
+    assert done["value"] == ["token 4711", True]
+
+
+def test_third_party_packages_are_there_where_the_profile_says_so(arm):
+    attack = "def solve(x):\n import numpy\n return float(numpy.ones(3).sum())"
+    assert arm.one(attack, profile="tabular")["value"] == 3.0
+    assert "ModuleNotFoundError" in arm.one(attack, profile="stdlib")["reason"]
+
+
+def test_unseeded_generators_draw_the_same_in_every_run(arm):
+    attack = "import random, numpy\ndef solve(x): return [random.random(), numpy.random.rand(), list({'a', 'b', 'c'})]"
+    first, second = arm.run({"source": attack}, {"source": attack}, profile="tabular")
+    assert first["value"] == second["value"] is not None
+
+
+def test_a_run_leaves_nothing_behind(arm):
+    before = set(os.listdir(tempfile.gettempdir()))
+    arm.one("import os, tempfile\ndef solve(x): tempfile.mkdtemp(); open('/tmp/left', 'w').write('x')")
+    assert not {name for name in set(os.listdir(tempfile.gettempdir())) - before if name == "left"}

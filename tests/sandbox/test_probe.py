@@ -1,0 +1,61 @@
+"""The refusal: a host that cannot confine a program runs none, and hears why and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from progevo.errors import SandboxUnavailable
+from progevo.sandbox.probe import open_sandbox
+
+
+def stand_in(folder, says):
+    """A bwrap that fails with a word, as a real one does."""
+    path = folder / "bwrap"
+    path.write_text(f"#!/bin/sh\necho \"{says}\" >&2\nexit 1\n")
+    path.chmod(0o755)
+    folder.chmod(0o755)
+    for parent in folder.parents:
+        if parent.name.startswith("pytest"):
+            parent.chmod(0o755)
+
+
+def test_a_host_that_can_confine_is_taken():
+    box = open_sandbox("tabular")
+    assert box.confinement.backend == "bubblewrap"
+    assert box.confinement.rung == "cold"
+    assert box.confinement.version[0].isdigit()
+
+
+def test_without_bwrap_the_refusal_says_how_to_install_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxUnavailable, match="apt-get install bubblewrap") as refused:
+        open_sandbox("tabular")
+    assert refused.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("says", "cure"),
+    [
+        ("bwrap: setting up uid map: Permission denied", "bwrap-userns-restrict"),
+        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", "apparmor_restrict_unprivileged_userns=0"),
+        ("bwrap: Unknown option --size", "0.8.0 or later"),
+        ("bwrap: No permissions to create new namespace, likely because the kernel", "seccomp=unconfined"),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
+        ("bwrap: pivot_root: Permission denied", "procMount: Unmasked"),
+        ("ModuleNotFoundError: No module named 'encodings'", "umask"),
+        ("something nobody has seen", "something nobody has seen"),
+    ],
+)
+def test_a_failing_probe_quotes_the_tool_and_names_the_cure(monkeypatch, tmp_path, says, cure):
+    stand_in(tmp_path, says)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(SandboxUnavailable) as refused:
+        open_sandbox("stdlib")
+    assert says in str(refused.value)
+    assert cure in str(refused.value)
+
+
+def test_another_system_is_refused_in_plain_words(monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(SandboxUnavailable, match="Seatbelt"):
+        open_sandbox("stdlib")
