@@ -377,3 +377,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             for row in rows
         ),
     ]
+
+
+if __name__ == "__main__":
+    main()

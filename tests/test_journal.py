@@ -84,7 +84,7 @@ def test_a_damaged_line_is_named(tmp_path):
 
 def test_a_journal_of_another_schema_is_refused(tmp_path):
     write(tmp_path / "r", START.replace("/1", "/2"))
-    with pytest.raises(RunError, match="progevo.journal/2"):
+    with pytest.raises(RunError, match=r"progevo\.journal/2"):
         read_run(tmp_path / "r")
 
 

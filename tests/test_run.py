@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from progevo import Candidate, Domain, GatePolicy, Limits, Metric, Program, run
+from progevo import Candidate, Limits, Program, run
 from progevo.domain import SEARCH, TEST
 from progevo.errors import ConfigError, ProposerError, RunError, SandboxUnavailable, TaskError
 from progevo.evaluators.calls import Calls
@@ -21,27 +21,9 @@ from progevo.sandbox import Confinement
 from progevo.sandbox.probe import open_sandbox
 from progevo.types import Answer, Execution
 
-TARGET = {SEARCH: 10.0, TEST: 11.0}
-
 
 def answers(number: float) -> str:
     return f"def solve(x):\n    return {number}\n"
-
-
-def toy(**changes) -> Domain:
-    """Find a number: search and test want different ones, so that the two scores cannot be confused."""
-    evaluator = Calls(cases={SEARCH: [0], TEST: [0]}, score=lambda split, found: -((found[0] - TARGET[split]) ** 2))
-    domain = {
-        "name": "toy",
-        "entrypoint": "solve",
-        "seed": Program(answers(0)),
-        "metric": Metric(name="error", direction="minimize"),
-        "gate": GatePolicy(imports=frozenset({"math", "time"})),
-        "evaluator": evaluator,
-        "profile": "stdlib",
-        "limits": Limits(wall_s=10.0, cpu_s=5),
-    }
-    return Domain(**{**domain, **changes})
 
 
 @dataclass
@@ -79,7 +61,7 @@ def unmeasured(folder: Path) -> list[dict]:
     return [{key: value for key, value in event.items() if key != "measured"} for event in events(folder)]
 
 
-def test_a_run_writes_its_folder_and_keeps_search_and_test_apart(tmp_path):
+def test_a_run_writes_its_folder_and_keeps_search_and_test_apart(tmp_path, toy):
     result = run(toy(), proposer=Scripted([answers(10), answers(11)]), iterations=2, out=tmp_path / "r")
     assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [
         "best.py", "config.toml", "journal.jsonl", "logs", "programs", "result.json",
@@ -96,7 +78,7 @@ def test_a_run_writes_its_folder_and_keeps_search_and_test_apart(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_three_runs_of_one_seed_are_the_same_but_for_what_was_measured(tmp_path, workers):
+def test_three_runs_of_one_seed_are_the_same_but_for_what_was_measured(tmp_path, workers, toy):
     folders = [tmp_path / str(number) for number in range(3)]
     for folder in folders:
         run(toy(), proposer=Drawn(), iterations=12, workers=workers, seed=5, out=folder)
@@ -105,13 +87,13 @@ def test_three_runs_of_one_seed_are_the_same_but_for_what_was_measured(tmp_path,
     assert [event["step"] for event in first if event["event"] == "node"] == list(range(13))
 
 
-def test_another_seed_is_another_run(tmp_path):
+def test_another_seed_is_another_run(tmp_path, toy):
     for seed in (1, 2):
         run(toy(), proposer=Drawn(), iterations=6, seed=seed, out=tmp_path / str(seed))
     assert unmeasured(tmp_path / "1") != unmeasured(tmp_path / "2")
 
 
-def test_every_way_to_fail_is_a_node_with_a_cause(tmp_path):
+def test_every_way_to_fail_is_a_node_with_a_cause(tmp_path, toy):
     sources = {
         "no_program": None,
         "gate_refused": "import os\ndef solve(x): return 1",
@@ -135,7 +117,7 @@ def test_every_way_to_fail_is_a_node_with_a_cause(tmp_path):
     assert result["spent"]["evaluations"] == 8
 
 
-def test_a_scorer_that_stumbles_over_an_answer_does_not_end_the_run(tmp_path):
+def test_a_scorer_that_stumbles_over_an_answer_does_not_end_the_run(tmp_path, toy):
     def score(split, found):
         return -float(found[0]["x"]) if split == SEARCH else 0.0
 
@@ -148,7 +130,7 @@ def test_a_scorer_that_stumbles_over_an_answer_does_not_end_the_run(tmp_path):
     assert "TypeError" in outcome.reason
 
 
-def test_copies_cost_no_evaluation_and_never_become_the_best(tmp_path):
+def test_copies_cost_no_evaluation_and_never_become_the_best(tmp_path, toy):
     copy = f"# another comment\n{answers(10)}"
     seed_again = f"# the seed\n{answers(0)}"
     proposer = Scripted([answers(10), copy, seed_again])
@@ -163,7 +145,7 @@ def test_copies_cost_no_evaluation_and_never_become_the_best(tmp_path):
     assert result["spent"]["evaluations"] == 4
 
 
-def test_a_copy_of_what_depends_on_load_is_run_again(tmp_path):
+def test_a_copy_of_what_depends_on_load_is_run_again(tmp_path, toy):
     slow = "import time\ndef solve(x): time.sleep(60)"
     domain = toy(limits=Limits(wall_s=0.5))
     result = run(domain, proposer=Scripted([slow, f"{slow}  # again"]), iterations=2, out=tmp_path / "r")
@@ -171,7 +153,7 @@ def test_a_copy_of_what_depends_on_load_is_run_again(tmp_path):
     assert result["counts"]["timeout"] == 2
 
 
-def test_the_test_part_is_asked_for_once_and_at_the_end(tmp_path):
+def test_the_test_part_is_asked_for_once_and_at_the_end(tmp_path, toy):
     asked = []
 
     class Watched(Calls):
@@ -185,7 +167,7 @@ def test_the_test_part_is_asked_for_once_and_at_the_end(tmp_path):
     assert asked[-2:] == [TEST, TEST]
 
 
-def test_a_domain_without_a_test_part_leaves_it_unknown(tmp_path):
+def test_a_domain_without_a_test_part_leaves_it_unknown(tmp_path, toy):
     result = run(toy(splits=(SEARCH,)), proposer=Drawn(), iterations=2, out=tmp_path / "r")
     assert result["best"]["test"] is None
     assert result["gain"]["test"] is None
@@ -204,7 +186,7 @@ class StopAfter(Silence):
         self.in_flight = in_flight
 
 
-def test_a_stop_drains_what_is_in_flight_and_leaves_a_readable_run(tmp_path):
+def test_a_stop_drains_what_is_in_flight_and_leaves_a_readable_run(tmp_path, toy):
     progress = StopAfter(3)
     result = run(
         toy(), proposer=Drawn(), iterations=50, workers=3, out=tmp_path / "r", progress=progress, stop=progress.stop
@@ -217,7 +199,7 @@ def test_a_stop_drains_what_is_in_flight_and_leaves_a_readable_run(tmp_path):
     assert result["best"]["test"] is not None
 
 
-def test_an_interrupt_gives_up_what_is_in_flight_and_still_leaves_a_readable_run(tmp_path):
+def test_an_interrupt_gives_up_what_is_in_flight_and_still_leaves_a_readable_run(tmp_path, toy):
     class Impatient(Silence):
         def told(self, node, best):
             if node.index == 1:
@@ -239,7 +221,7 @@ def test_an_interrupt_gives_up_what_is_in_flight_and_still_leaves_a_readable_run
     assert json.loads((tmp_path / "r" / "result.json").read_text())["best"]["node"] == 1
 
 
-def test_a_proposer_that_fails_for_good_leaves_everything_recorded(tmp_path):
+def test_a_proposer_that_fails_for_good_leaves_everything_recorded(tmp_path, toy):
     class Gone(Drawn):
         def propose(self, brief):
             if brief.step == 3:
@@ -254,7 +236,7 @@ def test_a_proposer_that_fails_for_good_leaves_everything_recorded(tmp_path):
     assert json.loads((tmp_path / "r" / "result.json").read_text())["stop_reason"] == "proposer_failed"
 
 
-def test_a_seed_that_does_not_score_is_the_task_s_fault(tmp_path):
+def test_a_seed_that_does_not_score_is_the_task_s_fault(tmp_path, toy):
     with pytest.raises(TaskError, match=r"does not score: crashed, ZeroDivisionError"):
         run(toy(seed=Program("def solve(x): return 1 / 0")), iterations=1, out=tmp_path / "r")
 
@@ -282,7 +264,7 @@ class Losing:
         pass
 
 
-def test_a_lost_sandbox_is_asked_again_twice_and_never_blamed_on_the_program(tmp_path):
+def test_a_lost_sandbox_is_asked_again_twice_and_never_blamed_on_the_program(tmp_path, toy):
     box = Losing([0, 2, 3, 0])
     domain = toy(splits=(SEARCH,), evaluator=OneNumber())
     result = run(
@@ -310,19 +292,19 @@ class OneNumber:
         return Score(score=answer.arrays[0][0])
 
 
-def test_a_sandbox_lost_on_the_seed_is_no_fault_of_the_task(tmp_path):
+def test_a_sandbox_lost_on_the_seed_is_no_fault_of_the_task(tmp_path, toy):
     with pytest.raises(SandboxUnavailable):
         run(toy(evaluator=OneNumber()), iterations=1, out=tmp_path / "r", sandbox=Losing([9]))
 
 
-def test_a_sandbox_of_ones_own_stays_open(tmp_path):
+def test_a_sandbox_of_ones_own_stays_open(tmp_path, toy):
     box = open_sandbox("stdlib")
     for number in range(2):
         assert run(toy(), proposer=Drawn(), iterations=1, out=tmp_path / str(number), sandbox=box)["counts"]["ok"] == 2
     box.close()
 
 
-def test_a_run_folder_is_never_written_twice(tmp_path):
+def test_a_run_folder_is_never_written_twice(tmp_path, toy):
     run(toy(), proposer=Drawn(), iterations=1, out=tmp_path / "r")
     before = (tmp_path / "r" / FILE).read_bytes()
     with pytest.raises(RunError, match="not empty"):
@@ -341,13 +323,13 @@ def test_a_run_folder_is_never_written_twice(tmp_path):
         ({"iterations": -1}, "iterations must be at least 0"),
     ],
 )
-def test_a_wrong_argument_is_refused_before_anything_is_written(tmp_path, changes, word):
+def test_a_wrong_argument_is_refused_before_anything_is_written(tmp_path, changes, word, toy):
     with pytest.raises(ConfigError, match=word):
         run(toy(), out=tmp_path / "r", **changes)
     assert not (tmp_path / "r").exists()
 
 
-def test_no_iterations_scores_the_seed_alone(tmp_path):
+def test_no_iterations_scores_the_seed_alone(tmp_path, toy):
     result = run(toy(), iterations=0, out=tmp_path / "r")
     assert result["best"]["node"] == 0
     assert result["gain"]["search"] == 0.0

@@ -1,0 +1,252 @@
+"""The command line as people use it: a process of its own, its output, its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+TASK = """
+from progevo import Domain, GatePolicy, Limits, Metric, Program
+from progevo.evaluators.calls import Calls
+
+def domain(*, data=None):
+    return Domain(
+        name="mine",
+        entrypoint="solve",
+        seed=Program({seed!r}),
+        metric=Metric(name="error", direction="minimize"),
+        gate=GatePolicy(imports=frozenset({{"time"}})),
+        evaluator=Calls(cases={{"search": [0], "test": [1]}}, score=lambda split, found: -abs(found[0] - 30.0)),
+        profile="stdlib",
+        limits=Limits(wall_s=20.0, cpu_s=9),
+    )
+"""
+SEED = "def solve(x):\n    return 20 + 1\n"
+SLOW = "import time\n\ndef solve(x):\n    time.sleep(0.2)\n    return 20 + 1\n"
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "progevo.cli", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def progevo(*arguments, **options):
+    """Exit code, stdout, stderr."""
+    process = start(*arguments, **options)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def task(tmp_path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(TASK.format(seed=SEED))
+    return path
+
+
+@pytest.fixture
+def run_folder(tmp_path, task) -> Path:
+    code, _, err = progevo("run", "era", "--task", task, "--iterations", 4, "--out", tmp_path / "r")
+    assert code == 0, err
+    return tmp_path / "r"
+
+
+def test_run_shows_progress_on_stderr_and_the_result_on_stdout(tmp_path, task):
+    code, out, err = progevo("run", "era", "--task", task, "--iterations", 3, "--out", tmp_path / "r", "--json")
+    assert code == 0
+    assert json.loads(out) == json.loads((tmp_path / "r" / "result.json").read_text())
+    assert err.count("best on search") == 4
+    assert "data      built-in" in err
+    assert "\x1b" not in err  # plain lines where nobody looks
+
+
+#: flag -> (value, where it is seen in the run's result or settings)
+OPTIONS = {
+    "--iterations": ("2", lambda result, config: result["budget"]["iterations"] == 2 == config["iterations"]),
+    "--workers": ("2", lambda result, config: result["workers"] == 2 and result["schedule"] == "ordered"),
+    "--seed": ("7", lambda result, config: result["seed"] == 7 == config["seed"]),
+    "--proposer": ("mutate", lambda result, config: result["proposer"]["name"] == "mutate"),
+    "--c-puct": ("0.5", lambda result, config: result["search"]["c_puct"] == 0.5 == config["c_puct"]),
+    "--limit": ("wall_s=7", lambda result, config: result["sandbox"]["limits"]["wall_s"] == 7),
+}
+
+
+@pytest.mark.parametrize("flag", OPTIONS)
+def test_every_option_of_run_is_read(tmp_path, task, flag):
+    value, seen = OPTIONS[flag]
+    given = {"--iterations": "1", flag: value}
+    flat = [word for pair in given.items() for word in pair]
+    code, out, err = progevo("run", "era", "--task", task, "--out", tmp_path / "r", "--json", *flat)
+    assert code == 0, err
+    config = tomllib.loads((tmp_path / "r" / "config.toml").read_text())
+    assert seen(json.loads(out), config)
+    # The same through the environment and through a file.
+    name = flag[2:].replace("-", "_")
+    if name != "limit":
+        env = {**os.environ, f"PROGEVO_RUN_{name.upper()}": value}
+        fixed = () if name == "iterations" else ("--iterations", "1")
+        code, out, _ = progevo("run", "era", "--task", task, "--out", tmp_path / "e", "--json", *fixed, env=env)
+        assert seen(json.loads(out), tomllib.loads((tmp_path / "e" / "config.toml").read_text()))
+        file = tmp_path / "run.toml"
+        shown = value if value[0].isdigit() else f'"{value}"'
+        file.write_text(f"{name} = {shown}\n")
+        code, out, _ = progevo(
+            "run", "era", "--task", task, "--out", tmp_path / "f", "--json", *fixed, "--config", file
+        )
+        assert seen(json.loads(out), tomllib.loads((tmp_path / "f" / "config.toml").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["run", "era"], "no task was named"),
+        (["run", "era", "--task", "nothing"], "there is no task 'nothing'"),
+        (["run", "annealing", "--task", "s3e1"], "the searches are era"),
+        (["run", "era", "--task", "s3e1", "--speed", "9"], "No such option"),
+        (["run", "era", "--task", "s3e1", "--limit", "wall_s"], "NAME=NUMBER"),
+        (["run", "era", "--task", "s3e1", "--limit", "speed=3"], "there is no limit"),
+        (["run", "era", "--task", "s3e1", "--data", "nothing.csv"], "nothing.csv"),
+        (["show", "nothing"], "nothing"),
+        (["best", "nothing"], "not a run folder"),
+        (["eval", "nothing.py", "--task", "s3e1"], "cannot be read"),
+        (["eval", "nothing.py"], "no task was named"),
+        (["data", "get", "nothing"], "there is no task"),
+        (["doctor", "--profile", "nothing"], "there is no sandbox profile"),
+        (["bench", "search", "--size", "0"], "0"),
+        (["dance"], "No such command"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_a_word(tmp_path, arguments, word):
+    code, out, err = progevo(*arguments, cwd=tmp_path)
+    assert code == 2
+    assert word in err
+    assert "Traceback" not in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_bwrap_the_run_refuses_with_3_and_nothing_is_executed(tmp_path, task):
+    task.write_text(TASK.format(seed=f"open({str(tmp_path / 'executed')!r}, 'w')\n{SEED}"))
+    env = {**os.environ, "PATH": str(tmp_path / "empty")}
+    for arguments in (("run", "era", "--out", tmp_path / "r"), ("eval", tmp_path / "seed.py")):
+        (tmp_path / "seed.py").write_text(SEED)
+        code, out, err = progevo(*arguments, "--task", task, env=env)
+        assert code == 3
+        assert "apt-get install bubblewrap" in err
+        assert out == ""
+    assert not (tmp_path / "r").exists()
+    assert not (tmp_path / "executed").exists()
+    code, out, _ = progevo("doctor", env=env)
+    assert code == 3
+    assert "apt-get install bubblewrap" in out
+
+
+def test_show_and_best_read_a_run(run_folder):
+    code, out, _ = progevo("show", run_folder)
+    assert code == 0
+    assert "4 iterations" in out
+    assert progevo("show", run_folder / "result.json")[1] == out
+    assert json.loads(progevo("show", run_folder, "--json")[1])["schema"] == "progevo.result/1"
+    node = json.loads(progevo("show", run_folder, "0", "--json")[1])
+    assert (node["origin"], node["status"], node["source"]) == ("seed", "ok", SEED)
+    assert "return 20 + 1" in progevo("show", run_folder, "0")[1]
+    code, out, _ = progevo("best", run_folder)
+    assert out == (run_folder / "best.py").read_text()
+    code, _, err = progevo("show", run_folder, "99")
+    assert code == 2
+    assert "its nodes are 0 to 4" in err
+
+
+def test_a_run_without_a_result_is_shown_as_what_it_is(run_folder):
+    (run_folder / "result.json").unlink()
+    code, out, _ = progevo("show", run_folder)
+    assert code == 0
+    assert "5 nodes and no result.json" in out
+    assert "solve" in progevo("best", run_folder)[1]
+
+
+def test_eval_says_what_one_program_is_worth_on_search(tmp_path, task):
+    file = tmp_path / "one.py"
+    for source, code, word in [
+        (SEED, 0, "ok: error 9.000000 on search rows, built-in"),
+        ("def solve(x): return 1 / 0", 1, "crashed: ZeroDivisionError: division by zero (line 1)"),
+        ("import os\ndef solve(x): return 1", 1, "gate_refused: line 1: "),
+        ("def solve(x): return", 1, "bad_output: "),
+    ]:
+        file.write_text(source)
+        got, out, _ = progevo("eval", file, "--task", task)
+        assert (got, out[: len(word)]) == (code, word)
+        found = json.loads(progevo("eval", file, "--task", task, "--json")[1])
+        assert (found["search"] is None) == (code == 1)
+
+
+def test_gate_lists_findings_by_line(tmp_path, task):
+    file = tmp_path / "one.py"
+    file.write_text("import os\n\ndef solve(x):\n    return eval('1')\n")
+    code, out, _ = progevo("gate", file, "--task", task)
+    assert code == 1
+    assert [line.split(":")[1] for line in out.splitlines()] == ["1", "4"]
+    assert len(json.loads(progevo("gate", file, "--task", task, "--json")[1])["findings"]) == 2
+    file.write_text(SEED)
+    assert progevo("gate", file, "--task", task)[0] == 0
+
+
+def test_tasks_doctor_and_bench_answer(tmp_path):
+    assert "s3e1" in progevo("tasks")[1]
+    assert "s3e1" in json.loads(progevo("tasks", "--json")[1])
+    code, out, _ = progevo("doctor", "--json")
+    assert code == 0
+    assert json.loads(out)["sandbox"] == "works"
+    code, out, _ = progevo("bench", "search", "--size", "50", "--json")
+    assert json.loads(out)["schema"] == "progevo.bench/1"
+    assert progevo("bench", "search", "--size", "50")[1].count("\n") == 2
+
+
+def wait_for_nodes(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        journal = folder / "journal.jsonl"
+        if journal.exists() and journal.read_text().count('"event":"node"') >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the run did not get going")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_drains_and_leaves_a_readable_run(tmp_path, task, number):
+    task.write_text(TASK.format(seed=SLOW))
+    process = start("run", "era", "--task", task, "--iterations", 500, "--workers", 2, "--out", tmp_path / "r")
+    wait_for_nodes(tmp_path / "r", 3)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopping: waiting for" in err
+    result = json.loads((tmp_path / "r" / "result.json").read_text())
+    assert result["stop_reason"] == "interrupted"
+    assert result["best"]["test"] is not None
+    assert result["counts"]["sandbox_lost"] == 0
+
+
+def test_a_second_interrupt_ends_at_once(tmp_path, task):
+    task.write_text(TASK.format(seed="import time\n\ndef solve(x):\n    time.sleep(1)\n    return 20 + 1\n"))
+    process = start("run", "era", "--task", task, "--iterations", 500, "--out", tmp_path / "r")
+    wait_for_nodes(tmp_path / "r", 2)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert json.loads((tmp_path / "r" / "result.json").read_text())["stop_reason"] == "interrupted"

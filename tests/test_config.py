@@ -1,0 +1,58 @@
+"""Settings: strict, typed, and every one of them read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from progevo.config import Settings, apply_limits, read_settings
+from progevo.errors import ConfigError
+from progevo.types import Limits
+
+
+def test_a_flag_goes_before_the_file_and_the_file_before_the_default(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('task = "toy"\niterations = 7\nworkers = 3\n[limits]\nwall_s = 5\ncpu_s = 2\n')
+    settings = read_settings(file, {"workers": 4, "seed": None, "limits": {"cpu_s": 9.0}})
+    assert (settings.task, settings.iterations, settings.workers, settings.seed) == ("toy", 7, 4, 0)
+    assert settings.limits == {"wall_s": 5, "cpu_s": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('task = "toy"\ncolour = "red"', "unknown settings: colour"),
+        ("iterations = 3", "no task was named"),
+        ('task = "toy"\niterations = "many"', "iterations"),
+        ('task = "toy"\niterations = -1', "at least 0"),
+        ('task = "toy"\nworkers = 0', "at least 1"),
+        ('task = "toy"\n[limits]\nspeed = 3', "there is no limit 'speed'"),
+        ('task = "toy"\n[limits]\nwall_s = 0', "above 0"),
+        ('task = "toy"\n[limits]\ncpu_s = 1.5', "whole number"),
+        ('task = "toy"\nlimits = 3', "must be a table"),
+        ("task = ", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text, word):
+    file = tmp_path / "run.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=word):
+        read_settings(file, {})
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_settings(tmp_path / "none.toml", {"task": "toy"})
+
+
+def test_every_limit_can_be_changed_and_keeps_its_type():
+    for field in dataclasses.fields(Limits):
+        changed = apply_limits(Limits(), {field.name: 7.0})
+        assert getattr(changed, field.name) == 7
+        assert type(getattr(changed, field.name)) is type(getattr(Limits(), field.name))
+        assert dataclasses.replace(changed, **{field.name: getattr(Limits(), field.name)}) == Limits()
+
+
+def test_settings_stand_for_themselves():
+    assert read_settings(None, {"task": "toy"}) == Settings(task="toy")
