@@ -1,0 +1,72 @@
+"""Whether a program defines the entry point that its task calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from progevo.gate.verdict import Finding, cut, short
+
+_NOT_CALLABLE = (
+    *(ast.Constant, ast.JoinedStr, ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp),
+    ast.GeneratorExp,
+)
+
+
+def entrypoint_findings(tree: ast.Module, entrypoint: str) -> Iterator[Finding]:
+    """Nothing if the last binding of the entry point outside functions and classes can be called."""
+    binding: ast.stmt | None = None
+    for statement in _top_level(tree.body):
+        if _binds(statement, entrypoint):
+            binding = statement
+    name = short(entrypoint)
+    if not tree.body:
+        yield Finding(line=0, rule="entrypoint", message=f"the program is empty; define a function {name}")
+    elif binding is None:
+        message = f"the program does not define {name}; define it at the top level: def {cut(entrypoint)}(...)"
+        yield Finding(line=0, rule="entrypoint", message=message)
+    elif isinstance(binding, ast.AsyncFunctionDef):
+        message = f"{name} is a coroutine function (async def); write a plain def"
+        yield Finding(line=binding.lineno, rule="entrypoint", message=message)
+    elif isinstance(binding, (ast.Assign, ast.AnnAssign)) and isinstance(binding.value, _NOT_CALLABLE):
+        message = f"{name} is bound to a plain value; it must be a function"
+        yield Finding(line=binding.lineno, rule="entrypoint", message=message)
+
+
+def _top_level(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run in the module's own scope, in source order, also inside if, try, with and loops."""
+    waiting = [iter(body)]
+    while waiting:
+        statement = next(waiting[-1], None)
+        if statement is None:
+            waiting.pop()
+            continue
+        yield statement
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            children = [*ast.iter_child_nodes(statement)]
+            inner = [grandchild for child in children for grandchild in _clause_body(child)]
+            waiting.append(iter(inner))
+
+
+def _clause_body(node: ast.AST) -> list[ast.stmt]:
+    """A statement itself, or the statements of an except or case clause."""
+    if isinstance(node, ast.stmt):
+        return [node]
+    return node.body if isinstance(node, (ast.ExceptHandler, ast.match_case)) else []
+
+
+def _binds(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement itself binds a name."""
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return statement.name == name
+        case ast.Import() | ast.ImportFrom():
+            return any((alias.asname or alias.name) == name for alias in statement.names)
+        case ast.Assign():
+            targets = statement.targets
+        case ast.AnnAssign(value=ast.expr()):
+            targets = [statement.target]
+        case _:
+            return False
+    names = (node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+    return any(node.id == name and isinstance(node.ctx, ast.Store) for node in names)
