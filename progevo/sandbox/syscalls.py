@@ -1,0 +1,177 @@
+"""The system-call filter: what the kernel refuses a candidate, whatever its namespaces would allow.
+
+A deny-list, since numeric libraries call more than a short allow-list can name. It holds what reaches past a
+namespace (vsock and other sockets, keys, kernel rings), what holds memory that no limit counts (memfd, System V
+shared memory), what reads other processes, and what only an administrator needs. Calls made under a foreign
+architecture (int 0x80, x32) would carry other numbers: they end the process or do not exist.
+
+The program is classic BPF (`struct sock_filter`: code, jump if true, jump if false, constant), which bwrap loads
+right before it starts the interpreter. Numbers from the kernel's `unistd_64.h` (x86_64) and
+`asm-generic/unistd.h` (aarch64), audit architectures from `linux/audit.h`.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+#: name -> number on x86_64, on aarch64; `None` where a machine has no such call. Refused with EPERM.
+REFUSED: dict[str, tuple[int, int | None]] = {
+    # other processes
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    # sockets: none is made here; pairs of local ones are let through below
+    "socket": (41, 198),
+    # kernel machinery
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "fanotify_init": (300, 262),
+    "lookup_dcookie": (212, 18),
+    "personality": (135, 92),
+    "modify_ldt": (154, None),
+    # namespaces and mounts
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "mount_setattr": (442, 442),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    # memory and messages that no limit counts
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmdt": (67, 197),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    # administration
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "syslog": (103, 116),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "vhangup": (153, 58),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "uselib": (134, None),
+    "nfsservctl": (180, 42),
+}
+
+#: Answered as if the kernel had no such call: callers have a way without it. The flags of clone3 lie behind a
+#: pointer, out of a filter's sight; what io_uring does never passes a filter at all.
+ABSENT: dict[str, tuple[int, int]] = {
+    "clone3": (435, 435),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "memfd_create": (319, 279),
+}
+
+CLONE = (56, 220)
+SOCKETPAIR = (53, 199)
+IOCTL = (16, 29)
+
+#: CLONE_NEW* but CLONE_NEWTIME, which clone takes for a signal number: cgroup, UTS, IPC, user, PID, network, mount.
+NEW_NAMESPACES = 0x7E020000
+AF_UNIX = 1
+#: Typing into the terminal of whoever started this, and its cousin on the console.
+TERMINAL = (0x5412, 0x541C)
+
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+MACHINES = {"x86_64": 0, "amd64": 0, "aarch64": 1, "arm64": 1}
+X32 = 0x40000000
+
+LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
+ALLOW, KILL, ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+
+Instruction = tuple[int, int, int, int]
+
+
+def filter_for(machine: str) -> bytes | None:
+    """The filter's program for a machine as `platform.machine()` names it; `None` for one it is not written for."""
+    column = MACHINES.get(machine)
+    if column is None:
+        return None
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions(column))
+
+
+def instructions(column: int) -> list[Instruction]:
+    """The instructions, for x86_64 (0) or aarch64 (1). All jumps are short and forward, as BPF wants them."""
+    refuse, absent = answer(ERROR | errno.EPERM), answer(ERROR | errno.ENOSYS)
+    program = [(LOAD, 0, 0, ARCHITECTURE), *unless(JUMP_EQUAL, list(AUDIT_ARCH.values())[column], answer(KILL))]
+    program.append((LOAD, 0, 0, NUMBER))
+    if column == 0:
+        program += when(JUMP_AT_LEAST, X32, absent)
+    for numbers in ABSENT.values():
+        program += when(JUMP_EQUAL, numbers[column], absent)
+    for found in REFUSED.values():
+        number = found[column]
+        if number is not None:
+            program += when(JUMP_EQUAL, number, refuse)
+    allow = answer(ALLOW)
+    flags = [load(0), *when(JUMP_ANY_BIT, NEW_NAMESPACES, refuse), *allow]
+    family = [load(0), *unless(JUMP_EQUAL, AF_UNIX, refuse), *allow]
+    request = [load(1), *(step for value in TERMINAL for step in when(JUMP_EQUAL, value, refuse)), *allow]
+    for call, block in ((CLONE, flags), (SOCKETPAIR, family), (IOCTL, request)):
+        program += when(JUMP_EQUAL, call[column], block)
+    return program + allow
+
+
+def load(argument: int) -> Instruction:
+    """Loads the low half of an argument. The kernel looks at no more of these either: they are 32-bit words."""
+    return (LOAD, 0, 0, ARGUMENTS + 8 * argument)
+
+
+def answer(value: int) -> list[Instruction]:
+    return [(RETURN, 0, 0, value)]
+
+
+def when(test: int, value: int, block: list[Instruction]) -> list[Instruction]:
+    """The block if the test holds, else what follows it."""
+    return [(test, 0, len(block), value), *block]
+
+
+def unless(test: int, value: int, block: list[Instruction]) -> list[Instruction]:
+    """The block if the test fails, else what follows it."""
+    return [(test, len(block), 0, value), *block]
