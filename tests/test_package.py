@@ -105,7 +105,9 @@ def test_no_path_of_a_machine(repo: Path) -> None:
     machine = re.compile(r"(^|[^\w.])/(root|work)/")  # generic examples in docs/ may name them
     if not (repo / ".git").exists() or not shutil.which("git"):
         pytest.skip("no git, or not its checkout: which files are progevo's own is unknown")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repo, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=repo, capture_output=True, text=True, check=True
+    ).stdout
     found = []
     for name in filter(None, listed.split("\0")):
         if name.startswith("docs/") or (repo / name).is_symlink() or not (repo / name).is_file():

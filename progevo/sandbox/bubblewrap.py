@@ -153,7 +153,8 @@ def command(bwrap: str, profile: Profile, interpreter: Interpreter, job: Job, co
     parts: list[Part] = [Path(bwrap)]
     parts += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
     parts += ["--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox"]
-    parts += ["--new-session", "--die-with-parent", "--cap-drop", "ALL", "--json-status-fd", str(status)]
+    # bwrap's own first process could be traced by the candidate, and it has no limits; the supervisor cannot be.
+    parts += ["--as-pid-1", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--json-status-fd", str(status)]
     parts += ["--proc", "/proc", "--dev", "/dev"]
     parts += ["--size", str(profile.shm_bytes), "--perms", "1777", "--tmpfs", "/dev/shm"]
     # Before the binds: an environment or checkout that itself lies under /tmp is then shown on top of it.
@@ -203,6 +204,11 @@ def execution(ending: Ending, limits: Limits) -> Execution:
         return ended("timeout", f"no answer within {limits.wall_s:g} s of wall time (limit wall_s)")
     if ending.verdict == "output_limit":
         return ended("output_limit", f"more than {limits.output_bytes} bytes on stdout and stderr (limit output_bytes)")
+    if ending.verdict == "cpu_limit":
+        return ended("cpu_limit", f"more than {limits.cpu_s} s of CPU time, all processes together (limit cpu_s)")
+    if ending.verdict == "memory_limit":
+        size = limits.memory_bytes
+        return ended("memory_limit", f"more than {size} bytes of memory, all processes together (limit memory_bytes)")
     if ending.verdict == "vanished" or ending.fault:
         return ended("crashed", "it ended its own sandbox before it answered")
     if ending.end.get("fault"):

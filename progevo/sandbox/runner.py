@@ -43,6 +43,8 @@ else:
 PROGRAM = "/tmp/program.py"
 INPUTS = Path("/inputs")
 PR_SET_DUMPABLE = 4
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
+KEYCTL_JOIN_SESSION_KEYRING = 1
 
 #: What a refused resource looks like from inside, and the limit that a person would have to raise.
 LIMIT_BY_ERRNO = {
@@ -58,6 +60,7 @@ def main() -> None:
     set_dumpable(False)
     control = socket.socket(fileno=int(sys.argv[1]))
     close_descriptors({0, 1, 2, control.fileno()})
+    leave_keyrings()
     settings = read_frame(control)
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -65,6 +68,7 @@ def main() -> None:
         ours.close()
         become_candidate(settings, control, theirs)
     theirs.close()
+    signal.signal(signal.SIGCHLD, lambda *_: collect_orphans(pid))
     # Taken before the host is told anything, so that the child cannot be gone and its number used again.
     child = os.pidfd_open(pid)
     control.sendall(wire.encode({"kind": "started"}))
@@ -83,6 +87,22 @@ def main() -> None:
     control.sendall(wire.encode(end))
     if body is not None:
         control.sendall(wire.LENGTH.pack(len(body)) + body)
+
+
+def collect_orphans(candidate: int) -> None:
+    """Collects what the first process of a namespace inherits: the dead of others, who count as processes until then."""
+    with contextlib.suppress(ChildProcessError):
+        while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid != candidate:
+            os.waitpid(dead.si_pid, 0)
+
+
+def leave_keyrings() -> None:
+    """Exchanges the session keyring, which is the host's own and outlives a sandbox, for an empty one."""
+    number = KEYCTL.get(os.uname().machine)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if number and libc.syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
+        if ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):  # with these nobody in here has keyrings
+            sys.exit(f"no session keyring: {os.strerror(ctypes.get_errno())}")
 
 
 def await_answer(channel: socket.socket, child: int, limit: int) -> tuple[bytes | None, str]:
@@ -119,11 +139,12 @@ def become_candidate(settings: dict[str, Any], control: socket.socket, channel: 
         frame = answer(job, settings)
     except BaseException as error:  # whatever a candidate raises is its outcome, SystemExit included
         frame = wire.encode(failure(error))
-    with contextlib.suppress(OSError):
-        channel.sendall(frame)
+    # Before the answer: at the answer the supervisor ends this process.
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
         sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        channel.sendall(frame)
     # Not through the interpreter's exit: handlers and threads that the candidate left behind get no say.
     os._exit(0)
 
@@ -174,7 +195,8 @@ def failure(error: BaseException) -> dict[str, Any]:
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != PROGRAM:
             frames = frames.tb_next  # the runner's own frames say nothing about the program
-        traceback.print_exception(type(error), error, frames, limit=-12, file=sys.stderr)
+        # Not by print_exception: the exception's own text may be of any length.
+        print("Traceback (most recent call last):", *traceback.format_tb(frames, -12), reason, sep="\n", file=sys.stderr)
         lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == PROGRAM]
         line = lines[-1] if lines else None
     limit = LIMIT_BY_ERRNO.get(error.errno or 0) if isinstance(error, OSError) else None

@@ -24,8 +24,10 @@ STARTUP_S = 60.0
 TAIL_BYTES = 8 * 1024
 #: How long a killed tree may take to be gone before the outermost process is killed as well.
 REAP_S = 10.0
+#: How often the sums over all processes are taken: rlimits hold for one process each.
+POLL_S = 0.1
 
-Verdict = Literal["ended", "vanished", "timeout", "output_limit", "no_start"]
+Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "output_limit", "no_start"]
 
 
 @dataclass(kw_only=True)
@@ -47,10 +49,17 @@ class Tree:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self._init: int | None = None  # pidfd of the namespace's first process: when it is gone, all are
+        self._status = b""
+        self._cpu_s: dict[tuple[int, float], float] = {}
 
-    def learn_init(self, pid: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._init = os.pidfd_open(pid)
+    def learn(self, data: bytes) -> None:
+        """Takes in a piece of bwrap's status lines; the first is `{"child-pid": N, ...}` and comes in several writes."""
+        *lines, self._status = (self._status + data).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError, ProcessLookupError):
+                pid = json.loads(line).get("child-pid")
+                if isinstance(pid, int):
+                    self._init = os.pidfd_open(pid)
 
     def kill(self) -> None:
         """Kills the namespace's first process, and so every process in it; safe to call twice, from any thread."""
@@ -60,13 +69,15 @@ class Tree:
             elif self.process.returncode is None:
                 os.kill(self.process.pid, signal.SIGKILL)
 
-    def cpu_s(self) -> float | None:
-        """CPU seconds of every process that is alive in it, and of those they have collected."""
-        try:
-            outermost = psutil.Process(self.process.pid)
-            return sum(sum(process.cpu_times()[:4]) for process in outermost.children(recursive=True))
-        except psutil.Error:
-            return None
+    def measure(self) -> tuple[float, int]:
+        """CPU seconds so far, of the dead too, and bytes of memory now, of all processes together."""
+        memory = 0
+        for pid in _descendants(self.process.pid):
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                self._cpu_s[pid, process.create_time()] = sum(process.cpu_times()[:2])
+                memory += process.memory_info().rss - process.memory_info().shared
+        return sum(self._cpu_s.values()), memory
 
     def reap(self) -> None:
         """Returns when the whole tree is gone."""
@@ -91,7 +102,7 @@ def watch(tree: Tree, control: socket.socket, status: BinaryIO, settings: bytes,
     ending = Ending(verdict="no_start")
     tails, log_bytes = {process.stdout: b"", process.stderr: b""}, 0
     started = time.monotonic()
-    deadline = started + STARTUP_S
+    deadline, poll = started + STARTUP_S, started
     with selectors.DefaultSelector() as selector:
         for stream in (control, status, process.stdout, process.stderr):
             selector.register(stream, selectors.EVENT_READ)
@@ -100,10 +111,7 @@ def watch(tree: Tree, control: socket.socket, status: BinaryIO, settings: bytes,
         except OSError:
             deadline = started  # it is gone already; what it said is still read below
         while True:
-            events = selector.select(max(0.0, deadline - time.monotonic()))
-            if not events and time.monotonic() >= deadline:
-                ending.verdict = "no_start" if ending.verdict == "no_start" else "timeout"
-                break
+            events = selector.select(min(POLL_S, max(0.0, deadline - time.monotonic())))
             finished = False
             for key, _ in events:
                 if key.fileobj is control:
@@ -119,7 +127,7 @@ def watch(tree: Tree, control: socket.socket, status: BinaryIO, settings: bytes,
                 if not data:
                     selector.unregister(key.fileobj)
                 elif key.fileobj is status:
-                    _learn_init(tree, data)
+                    tree.learn(data)
                 else:
                     stream = process.stdout if key.fileobj is process.stdout else process.stderr
                     tails[stream], log_bytes = (tails[stream] + data)[-TAIL_BYTES:], log_bytes + len(data)
@@ -128,14 +136,41 @@ def watch(tree: Tree, control: socket.socket, status: BinaryIO, settings: bytes,
             if log_bytes > limits.output_bytes:
                 ending.verdict = "output_limit"
                 break
+            # Also while there is always something to read: a steady drip must not hold the clock.
+            now = time.monotonic()
+            if now >= deadline:
+                ending.verdict = "no_start" if ending.verdict == "no_start" else "timeout"
+                break
+            if now >= poll and ending.verdict == "vanished":
+                poll = now + POLL_S
+                used_s, memory = tree.measure()
+                if used_s > limits.cpu_s + 1:  # the process's own limit goes first, it names the cause as well
+                    ending.verdict = "cpu_limit"
+                    break
+                if memory > limits.memory_bytes:
+                    ending.verdict = "memory_limit"
+                    break
     wall_s = time.monotonic() - started
-    cpu_s = _number(ending.end.get("cpu_s")) if ending.end else tree.cpu_s()
+    cpu_s = _number(ending.end.get("cpu_s")) if ending.end else tree.measure()[0]
     tree.kill()
     tree.reap()
     ending.log = b"".join((tail + _rest(stream))[-TAIL_BYTES:] for stream, tail in tails.items())
     rss = _number(ending.end.get("max_rss_bytes"))
     ending.usage = Usage(wall_s=wall_s, cpu_s=cpu_s, max_rss_bytes=None if rss is None else int(rss))
     return ending
+
+
+def _descendants(outermost: int) -> list[int]:
+    """Every process below this one. Asked of the kernel itself: to look through all of a host's takes milliseconds."""
+    found, waiting = [], [outermost]
+    while waiting:
+        pid = waiting.pop()
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
+                    waiting += map(int, children.read().split())
+        found.append(pid)
+    return found[1:]
 
 
 def _hear(control: socket.socket, reader: wire.Reader, ending: Ending) -> bool:
@@ -165,15 +200,6 @@ def _hear(control: socket.socket, reader: wire.Reader, ending: Ending) -> bool:
 def _number(claim: object) -> float | None:
     """A finite, non-negative number from inside; `None` for anything else."""
     return float(claim) if isinstance(claim, (int, float)) and 0 <= claim < 1e15 else None
-
-
-def _learn_init(tree: Tree, data: bytes) -> None:
-    """Reads bwrap's status line `{"child-pid": N, ...}`."""
-    for line in data.splitlines():
-        with contextlib.suppress(ValueError):
-            pid = json.loads(line).get("child-pid")
-            if isinstance(pid, int):
-                tree.learn_init(pid)
 
 
 def _rest(stream: IO[bytes]) -> bytes:

@@ -1,0 +1,348 @@
+"""The host's side of the battery: runs one case after another in the sandbox and gathers what the host itself can see.
+
+Started by `test_battery` on a pseudo-terminal of its own, with a token in its command line and one in its environment.
+It sets up what the cases go for (files, listeners, a pipe, a process: see `../shared/battery/README.md`), shows that
+each is within reach from outside a sandbox, and then answers each line of JSON on its request pipe,
+{"name", "source", "limits", "run"}, with a line of evidence on its reply pipe. Only the judging is left to the test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import fcntl
+import hashlib
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import termios
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from progevo import sandbox
+from progevo.domain import Domain
+from progevo.evaluate import evaluate
+from progevo.evaluators.calls import Calls, numbers
+from progevo.evaluators.calls.score import HARNESS
+from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.profile import load_profile
+from progevo.types import Candidate, GatePolicy, Limits, Metric, Outcome, Program
+
+NOBODY = 65534
+PR_SET_CHILD_SUBREAPER = 36
+POLL_S = 0.04
+PERMISSIVE = GatePolicy(imports=frozenset(), permissive=True, max_bytes=10_000_000)
+
+#: Places that a case might leave something in, should it get out.
+WORLD_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm", "/run")
+MARKS = re.compile(r"pe_|core|(numpy|pandas|json|random|sitecustomize|usercustomize)\.py$")
+
+
+class Host:
+    """What a case may try to reach, and whether it did."""
+
+    def __init__(self, root: Path, tokens: dict[str, str]) -> None:
+        self.root = root
+        self.tokens = tokens
+        self.tag = root.name
+        self.probe = root / "probe"
+        rng = random.Random()
+        self.values = [rng.uniform(-5, 5) for _ in range(16)]
+        self.labels = [2 * value + 1 + rng.uniform(-1, 1) for value in self.values]
+        #: In this process's memory as some case expects to find it in its own.
+        self.packed = ("PETRUTH:" + ",".join(map(str, self.labels)) + ";").encode()
+        self._make_files()
+        self._make_listeners()
+        # When the sandbox runs as nobody, so does the victim: only the namespace protects it.
+        self.victim = subprocess.Popen(
+            ["sleep", "3600"],
+            env={"PATH": "/usr/bin:/bin", "PE_SECRET": tokens["victim"]},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            user=NOBODY if os.geteuid() == 0 else None,
+        )
+        self._prove_reach()
+
+    def _make_files(self) -> None:
+        """Everything is open to everyone: only its absence in the sandbox protects it."""
+        texts = {
+            "outside/keep.txt": "keep me",
+            "home/.ssh/id_ed25519": f"-----BEGIN KEY-----\n{self.tokens['key']}\n",
+            "truth.json": json.dumps(self.labels),
+            "driver_open.txt": "open in the host",
+        }
+        for name, text in texts.items():
+            path = self.probe / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o666)
+        for folder in (self.probe, *(path for path in self.probe.rglob("*") if path.is_dir())):
+            folder.chmod(0o777)
+        self.inherited = os.open(self.probe / "driver_open.txt", os.O_RDWR)
+        os.set_inheritable(self.inherited, True)
+        os.mkfifo(self.probe / "h.fifo")
+        (self.probe / "h.fifo").chmod(0o666)
+        self.fifo = os.open(self.probe / "h.fifo", os.O_RDONLY | os.O_NONBLOCK)
+
+    def _make_listeners(self) -> None:
+        kinds: dict[str, tuple[int, int, Any]] = {
+            "tcp": (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
+            "tcp6": (socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)),
+            "udp": (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+            "abstract": (socket.AF_UNIX, socket.SOCK_STREAM, f"\0{self.tag}"),
+            "unix": (socket.AF_UNIX, socket.SOCK_STREAM, str(self.probe / "h.sock")),
+        }
+        self.listeners = {}
+        for kind, (family, form, address) in kinds.items():
+            listener = socket.socket(family, form)
+            listener.setblocking(False)
+            try:
+                listener.bind(address)
+            except OSError:
+                if kind != "tcp6":  # a host without IPv6 has no ::1
+                    raise
+                continue
+            if form == socket.SOCK_STREAM:
+                listener.listen(8)
+            self.listeners[kind] = listener
+        (self.probe / "h.sock").chmod(0o777)
+
+    def _prove_reach(self) -> None:
+        """What nobody could reach anyhow would prove nothing about the sandbox."""
+        for listener in self.listeners.values():
+            with socket.socket(listener.family, listener.type) as client:
+                client.connect(listener.getsockname())
+                client.send(b"hello")
+        with open(self.probe / "h.fifo", "wb", buffering=0) as fifo:
+            fifo.write(b"hello")
+        assert self.reached() == [*self.listeners, "fifo"]
+        assert Path(f"/proc/{self.victim.pid}").exists()
+
+    def reached(self) -> list[str]:
+        """The listeners and pipes that somebody has written or connected to since the last question."""
+        hits = []
+        for kind, listener in self.listeners.items():
+            with contextlib.suppress(BlockingIOError):
+                if listener.type == socket.SOCK_STREAM:
+                    listener.accept()[0].close()
+                else:
+                    listener.recv(1 << 16)
+                hits.append(kind)
+        with contextlib.suppress(BlockingIOError):
+            if os.read(self.fifo, 1 << 16):
+                hits.append("fifo")
+        return hits
+
+    def state(self) -> dict[str, str]:
+        """Every file that no case may touch (mode, age, content), and what it might leave where everyone may write."""
+        runner = [Path(sandbox.__file__).with_name(name) for name in ("runner.py", "wire.py")]
+        planted = [path for top in WORLD_WRITABLE for path in Path(top).glob("*") if MARKS.match(path.name)]
+        found = {}
+        for path in (*self.root.rglob("*"), *runner, HARNESS, *planted):
+            state = path.lstat()
+            data = path.read_bytes() if path.is_file() else b""
+            age = state.st_mtime_ns if data else 0
+            found[str(path)] = f"{state.st_mode:o} {age} {hashlib.sha256(data).hexdigest()}"
+        return found
+
+    def argument(self, name: str, run: int) -> dict[str, Any]:
+        port = {kind: listener.getsockname()[1] for kind, listener in self.listeners.items()}
+        return {
+            "v": self.values,
+            "probe": {
+                "tcp": port["tcp"],
+                "tcp6": port.get("tcp6", 9),
+                "udp": port["udp"],
+                "dir": str(self.probe),
+                "abstract": self.tag,
+                "vsock": 1 << 20 | os.getpid() & 0xFFFF,
+                "victim_pid": self.victim.pid,
+                "driver_pid": os.getpid(),
+                "tag": self.tag,
+                "case": name,
+                "run": run,
+                "bare": False,
+            },
+        }
+
+    def score(self, values: list[float]) -> float:
+        return -sum((a - b) ** 2 for a, b in zip(values, self.labels, strict=True)) / len(self.labels)
+
+    def survivors(self) -> list[str]:
+        """Descendants of this process but the victim; orphans of a sandbox become its children."""
+        alive = []
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess, ChildProcessError):
+                if process.status() == psutil.STATUS_ZOMBIE:  # dead: any other host's init would have collected it
+                    os.waitpid(process.pid, os.WNOHANG)
+                elif process.pid != self.victim.pid:
+                    alive.append(f"{process.pid} {process.name()}")
+        return alive
+
+
+class Meter:
+    """Samples the processes of a sandbox from outside: CPU, memory, scratch."""
+
+    def __init__(self, victim: int) -> None:
+        self.cpu: dict[int, float] = {}
+        self.memory = 0
+        self.scratch = 0
+        self._apart = victim
+        self._shmem = _shmem()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+
+    def __enter__(self) -> Meter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._done.wait(POLL_S):
+            anonymous = 0
+            for process in psutil.Process().children(recursive=True):
+                if process.pid == self._apart:
+                    continue
+                with contextlib.suppress(psutil.Error, OSError):
+                    self.cpu[process.pid] = sum(process.cpu_times()[:2])
+                    rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+                    anonymous += sum(map(int, re.findall(r"^Pss_Anon: *(\d+)", rollup, re.MULTILINE))) << 10
+                    if os.stat(f"/proc/{process.pid}/root/tmp").st_dev != os.stat("/tmp").st_dev:
+                        disk = os.statvfs(f"/proc/{process.pid}/root/tmp")
+                        self.scratch = max(self.scratch, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
+            # Files in memory and shared memory, of the whole host: cases that go for it run alone.
+            self.memory = max(self.memory, anonymous + max(0, _shmem() - self._shmem))
+
+
+def _shmem() -> int:
+    found = re.search(r"^Shmem: *(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
+
+
+def _peak() -> int:
+    """The largest resident size of this process since the last call."""
+    found = re.search(r"^VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    Path("/proc/self/clear_refs").write_text("5")
+    return int(found[1]) << 10 if found else 0
+
+
+def observe(host: Host, box: Bubblewrap, order: dict[str, Any]) -> dict[str, Any]:
+    """Runs one case and says what came of it, inside and outside."""
+    outputs: list[Any] = []
+
+    def score(split: str, answered: list[Any]) -> float:
+        outputs.append(answered[0])
+        return host.score(numbers(answered[0], len(host.labels)))
+
+    domain = Domain(
+        name="battery",
+        entrypoint="solve",
+        seed=Program("def solve(x): return x['v']"),
+        metric=Metric(name="MSE", direction="minimize"),
+        gate=PERMISSIVE,
+        limits=Limits(**order["limits"]),
+        evaluator=Calls(cases={"search": [host.argument(order["name"], order["run"])]}, score=score),
+        splits=("search",),
+    )
+    files = host.state()
+    segments = Path("/proc/sysvipc/shm").read_text().count("\n")
+    _peak()
+    before = psutil.Process().memory_info().rss
+    raised, outcome = "", Outcome(status="no_program", reason="evaluate raised")
+    with Meter(host.victim.pid) as meter:
+        started = time.monotonic()
+        try:
+            outcome = evaluate(domain, Candidate(program=Program(order["source"]), origin="battery"), "search", box)
+        except BaseException:
+            raised = traceback.format_exc()
+        wall_s = time.monotonic() - started
+    honest = host.score([2 * value + 1 for value in host.values])
+    text = json.dumps([outputs, outcome.reason, outcome.log_tail], default=str)
+    return {
+        "status": outcome.status,
+        "score": outcome.score,
+        "honest": honest,
+        "metrics": dict(outcome.metrics),
+        "reason": outcome.reason,
+        "log": outcome.log_tail[-2000:],
+        "usage": dataclasses.asdict(outcome.usage),
+        "outputs": _short(outputs),
+        "raised": raised,
+        "leaked": [name for name, token in host.tokens.items() if token.removeprefix("PETOK") in text],
+        "wall_s": wall_s,
+        "cpu_s": sum(meter.cpu.values()),
+        "memory": meter.memory,
+        "scratch": meter.scratch,
+        "grew": _peak() - before,
+        "victim": host.victim.poll(),
+        "reached": host.reached(),
+        "changed": sorted(name for name, _ in files.items() ^ host.state().items()),
+        "survivors": host.survivors(),
+        "segments": Path("/proc/sysvipc/shm").read_text().count("\n") - segments,
+    }
+
+
+def _short(outputs: list[Any]) -> list[Any]:
+    """What the case returned, where that is a short list of numbers; enough for every report of a case."""
+    first = outputs[0] if outputs else None
+    if isinstance(first, list) and len(first) <= 16 and all(type(value) in (int, float) for value in first):
+        return first
+    return [] if first is None else [f"a {type(first).__name__}"]
+
+
+def with_sibling(host: Host, box: Bubblewrap, order: dict[str, Any]) -> dict[str, Any]:
+    """The same while another candidate, with a token in its scratch, is running, and with one in the host's."""
+    text = f"import os\nos.mkdir('/tmp/s')\nopen('/tmp/s/sibling.txt', 'w').write({host.tokens['sibling']!r})\n"
+    sibling = dict(order, source=f"{text}import time\ndef solve(x): time.sleep(2.5)", name="sibling")
+    folders = [Path(top, f"sibling-of-{host.tag}") for top in ("/tmp", "/var/tmp")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "sibling.txt").write_text(host.tokens["sibling"])
+    other = threading.Thread(target=observe, args=(host, box, sibling))
+    try:
+        other.start()
+        time.sleep(1.0)
+        evidence = observe(host, box, order)
+        assert other.is_alive()
+        other.join()
+        return evidence | {"survivors": host.survivors()}
+    finally:
+        for folder in folders:
+            (folder / "sibling.txt").unlink()
+            folder.rmdir()
+
+
+def main(requests: int, replies: int, root: Path, tokens: dict[str, str]) -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    host = Host(root, tokens)
+    box = Bubblewrap(load_profile("tabular"))
+    try:
+        with open(requests, encoding="utf-8") as asked, open(replies, "w", encoding="utf-8") as told:
+            print("{}", file=told, flush=True)
+            for line in asked:
+                order = json.loads(line)
+                run = with_sibling if order["name"] == "rd_sibling_scratch" else observe
+                print(json.dumps(run(host, box, order)), file=told, flush=True)
+    finally:
+        host.victim.kill()
+        host.victim.wait()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), json.loads(sys.argv[4]))
