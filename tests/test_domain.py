@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from progevo.domain import find_domain, task_names

@@ -7,6 +7,7 @@ import math
 import random
 import statistics
 from importlib import resources
+from typing import Any
 
 import jsonschema
 import pytest
@@ -73,8 +74,9 @@ def test_a_gain_inside_its_noise_is_unresolved_and_one_outside_is_resolved():
     before = [1 + draw.random() for _ in range(200)]
     for shift, resolved in ((0.0, False), (-0.5, True)):
         after = [max(0.0, value + shift + draw.gauss(0, 0.3)) for value in before]
-        nodes = [node(0, -2.0), node(1, -1.0)]
-        found = gain(RMSE, *nodes, {0: worth(RMSE, before), 1: worth(RMSE, after)})
+        found: dict[str, Any] = gain(
+            RMSE, node(0, -2.0), node(1, -1.0), {0: worth(RMSE, before), 1: worth(RMSE, after)}
+        )
         assert found["resolved"] is resolved
         low, high = found["interval"]
         assert low < found["test"] < high

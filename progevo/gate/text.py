@@ -19,7 +19,7 @@ _LONG_DOTTED = re.compile(r"\b(?:\w++[\s\\]*+\.[\s\\]*+){100}")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _COOKIE = re.compile(r"[ \t]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)  # PEP 263
 _LEXEME = re.compile(
-    r"""#[^\r\n]*|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"{3}|'{3}|"|')(?:\\.|(?!(?P=quote)).)*+(?P=quote)|(?P<word>\w+)""",
+    r"""#[^\r\n]*|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"{3}|'{3}|"|')(?:\\.|(?!(?P=quote))[^\\])*(?P=quote)|(?P<word>\w+)""",
     re.DOTALL,
 )
 _FSTRING_FIELD = re.compile(r"\{[^{}]*\}")

@@ -25,6 +25,7 @@ from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox import Confinement, wire
 from progevo.sandbox.interpreter import Interpreter, find_interpreter
 from progevo.sandbox.profile import ENVIRONMENT, Profile
+from progevo.sandbox.syscalls import MACHINES, filter_for
 from progevo.sandbox.watch import Ending, Tree, watch
 from progevo.types import Answer, Execution, Job, Limits, Status
 
@@ -51,6 +52,13 @@ class Bubblewrap:
                 " or apk add bubblewrap"
             )
         self._bwrap = os.path.realpath(found)
+        program = filter_for(platform.machine())
+        if program is None:
+            raise SandboxUnavailable(
+                f"there is no system-call filter for the machine {platform.machine()!r}; progevo has one for"
+                f" {', '.join(sorted(MACHINES))}"
+            )
+        self._filter = program
         self._profile = profile
         self._interpreter = find_interpreter()
         done = subprocess.run([self._bwrap, "--version"], capture_output=True, text=True, env={}, check=False)
@@ -130,6 +138,7 @@ class Bubblewrap:
                 "packages": [str(path) for path in self._interpreter.packages] if self._profile.packages else [],
                 "preload": list(self._profile.preload),
                 "seed": 0,
+                "filter": self._filter.hex(),
             }
         )
 
@@ -210,7 +219,8 @@ def execution(ending: Ending, limits: Limits) -> Execution:
         size = limits.memory_bytes
         return ended("memory_limit", f"more than {size} bytes of memory, all processes together (limit memory_bytes)")
     if ending.verdict == "vanished" or ending.fault:
-        return ended("crashed", "it ended its own sandbox before it answered")
+        # Nothing inside can end the supervisor: it is the first process of its namespace.
+        return ended("sandbox_lost", "the sandbox was ended from outside, as by a host that is out of memory")
     if ending.end.get("fault"):
         return ended(
             "output_limit", f"its answer is too long: {clean(str(ending.end['fault']), 200)} (limit answer_bytes)"
@@ -233,8 +243,9 @@ def _word_of_failure(header: dict[str, Any]) -> tuple[Status, str]:
         return "bad_output", reason
     if header.get("kind") != "raised":
         return "bad_output", "its answer is neither a result nor an error"
-    if type(header.get("line")) is int:
-        reason += f" (line {header['line']})"
+    line = header.get("line")
+    if type(line) is int and 0 < line < 10**7:
+        reason += f" (line {line})"
     if header.get("memory"):
         return "memory_limit", f"{reason} (limit memory_bytes)"
     if header.get("limit"):

@@ -28,8 +28,9 @@ CURES = (
     (
         ("o permissions to creat", "Creating new namespace failed", "max_user_namespaces", "unshare: "),
         "this kernel or container does not allow new namespaces; on a host:"
-        " sysctl -w kernel.unprivileged_userns_clone=1 and user.max_user_namespaces above 0; in Docker: run with --security-opt seccomp=unconfined --security-opt"
-        " apparmor=unconfined --security-opt systempaths=unconfined, or --privileged for root",
+        " sysctl -w kernel.unprivileged_userns_clone=1 and user.max_user_namespaces above 0; in Docker: run with"
+        " --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt"
+        " systempaths=unconfined, or --privileged for root",
     ),
     (
         ("Can't mount proc", "pivot_root", "Failed to mount tmpfs", "stage: mount", "Failed to make / slave"),

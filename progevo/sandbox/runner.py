@@ -4,9 +4,10 @@ This file is trusted, stands alone (standard library and `wire` beside it) and s
 socket. In order:
 
 1. The supervisor makes itself undumpable, so that the candidate, which has the same uid, can neither trace it
-   nor open its descriptors, and reads the settings: limits, but not a byte of the candidate.
-2. It forks. The child starts a session, closes every descriptor but its own, sets its limits and only then reads
-   the program from the socket, closes that too, and runs it through the harness.
+   nor open its descriptors, leaves the host's keyring, and reads the settings: limits, but not a byte of the
+   candidate. It is the first process of its namespace: nothing inside can kill or stop it.
+2. It loads the system-call filter and forks. The child starts a session, closes every descriptor but its own,
+   sets its limits and only then reads the program from the socket, closes that too, and runs it through the harness.
 3. The child packs its answer into one frame on a socket pair that only the supervisor reads. The supervisor
    relays that frame, unread, and adds how the child ended.
 
@@ -42,8 +43,8 @@ else:
 
 PROGRAM = "/tmp/program.py"
 INPUTS = Path("/inputs")
-PR_SET_DUMPABLE = 4
-KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
+PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
+KEYCTL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_JOIN_SESSION_KEYRING = 1
 
 #: What a refused resource looks like from inside, and the limit that a person would have to raise.
@@ -62,6 +63,7 @@ def main() -> None:
     close_descriptors({0, 1, 2, control.fileno()})
     leave_keyrings()
     settings = read_frame(control)
+    load_filter(bytes.fromhex(settings["filter"]))
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -90,7 +92,7 @@ def main() -> None:
 
 
 def collect_orphans(candidate: int) -> None:
-    """Collects what the first process of a namespace inherits: the dead of others, who count as processes until then."""
+    """Collects the dead of others, whom a namespace's first process inherits, and who count as processes until then."""
     with contextlib.suppress(ChildProcessError):
         while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid != candidate:
             os.waitpid(dead.si_pid, 0)
@@ -100,9 +102,9 @@ def leave_keyrings() -> None:
     """Exchanges the session keyring, which is the host's own and outlives a sandbox, for an empty one."""
     number = KEYCTL.get(os.uname().machine)
     libc = ctypes.CDLL(None, use_errno=True)
-    if number and libc.syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
-        if ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):  # with these nobody in here has keyrings
-            sys.exit(f"no session keyring: {os.strerror(ctypes.get_errno())}")
+    refused = bool(number) and libc.syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) < 0
+    if refused and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):  # with these nobody in here has keyrings
+        sys.exit(f"no session keyring: {os.strerror(ctypes.get_errno())}")
 
 
 def await_answer(channel: socket.socket, child: int, limit: int) -> tuple[bytes | None, str]:
@@ -196,7 +198,9 @@ def failure(error: BaseException) -> dict[str, Any]:
         while frames is not None and frames.tb_frame.f_code.co_filename != PROGRAM:
             frames = frames.tb_next  # the runner's own frames say nothing about the program
         # Not by print_exception: the exception's own text may be of any length.
-        print("Traceback (most recent call last):", *traceback.format_tb(frames, -12), reason, sep="\n", file=sys.stderr)
+        print(
+            "Traceback (most recent call last):", *traceback.format_tb(frames, -12), reason, sep="\n", file=sys.stderr
+        )
         lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == PROGRAM]
         line = lines[-1] if lines else None
     limit = LIMIT_BY_ERRNO.get(error.errno or 0) if isinstance(error, OSError) else None
@@ -241,6 +245,15 @@ def set_limits(limits: dict[str, int]) -> None:
 def set_dumpable(dumpable: bool) -> None:
     """Whether others of this uid may trace this process and read its memory and descriptors."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+
+
+def load_filter(program: bytes) -> None:
+    """Puts the system-call filter on this process and all it will ever start; it cannot be taken off again."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    # struct sock_fprog: how many instructions of 8 bytes, and where they are.
+    fprog = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions)))
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, fprog, 0, 0) != 0:
+        sys.exit(f"the system-call filter was refused: {os.strerror(ctypes.get_errno())}")
 
 
 def close_descriptors(keep: set[int]) -> None:

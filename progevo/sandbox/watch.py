@@ -53,7 +53,7 @@ class Tree:
         self._cpu_s: dict[tuple[int, float], float] = {}
 
     def learn(self, data: bytes) -> None:
-        """Takes in a piece of bwrap's status lines; the first is `{"child-pid": N, ...}` and comes in several writes."""
+        """Takes in a piece of bwrap's status lines; the first is `{"child-pid": N}` and more, and comes in pieces."""
         *lines, self._status = (self._status + data).split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError, ProcessLookupError):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import json
+import math
 import struct
 import sys
 from collections.abc import Iterable, Sequence
@@ -58,7 +59,9 @@ def decode(body: bytes, *, max_header_bytes: int | None = None) -> tuple[dict[st
     if start > len(body) or (max_header_bytes is not None and size > max_header_bytes):
         raise WireError(f"a header of {size} bytes does not fit")
     try:
-        header = json.loads(body[HEADER_LENGTH.size : start].decode("utf-8"), parse_constant=_refuse_constant)
+        header = json.loads(
+            body[HEADER_LENGTH.size : start].decode("utf-8"), parse_constant=_refuse, parse_float=_finite
+        )
     except (ValueError, RecursionError) as error:
         raise WireError(f"the header is not JSON: {error}") from None
     counts = header.pop("arrays", None) if isinstance(header, dict) else None
@@ -101,5 +104,10 @@ class Reader:
         return bodies
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _refuse(name: str) -> NoReturn:
     raise WireError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)

@@ -4,7 +4,9 @@ Standard input holds JSON: {"profile": name, "jobs": [{"source", "limits", "requ
 take one guarantee away, for twins that show an attack working without it:
 
     "drop": sequences of parts to leave out of bwrap's command       "environment": variables to let through
-    "add": parts to put in; {"path": P} is a host path to be bound   "without": text to cut out of runner.py
+    "add": parts to put in; {"path": P} is a host path to be bound   "without": texts to cut out of runner.py
+
+"keyring": true gives this process a session keyring, as a log-in does.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from progevo.sandbox import bubblewrap
-from progevo.sandbox.profile import load_profile
+from progevo.sandbox import bubblewrap, runner
+from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import Inputs, Job, Limits, Program
 
 
@@ -37,18 +39,22 @@ def weaken(plan: dict[str, Any], folder: Path) -> None:
         return [*parts[:at], *added, *parts[at:]]
 
     bubblewrap.command = command  # type: ignore[assignment]
-    bubblewrap.ENVIRONMENT.update(plan.get("environment", {}))
+    ENVIRONMENT.update(plan.get("environment", {}))
     if "without" in plan:
         shutil.copytree(bubblewrap.ROOM, folder, dirs_exist_ok=True)
         runner = folder / "runner.py"
         text = runner.read_text()
-        assert text.count(plan["without"]) == 1
-        runner.write_text(text.replace(plan["without"], ""))
+        for gone in plan["without"]:
+            assert text.count(gone) == 1
+            text = text.replace(gone, "")
+        runner.write_text(text)
         bubblewrap.ROOM = folder
 
 
 def main() -> None:
     plan = json.load(sys.stdin)
+    if plan.get("keyring"):
+        runner.leave_keyrings()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         weaken(plan, Path(folder))

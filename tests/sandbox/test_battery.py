@@ -14,11 +14,10 @@ import random
 import re
 import select
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,39 +58,6 @@ CPU_SLACK_S = 0.6
 PATIENCE_S = 60.0
 #: An honest guess scores about -1/3; this much only who knows the labels.
 TOO_GOOD = -0.05
-
-#: Cases that only a filter for system calls stops, each with what it gets. One that is stopped after all fails.
-NEEDS_SYSCALL_FILTER = {
-    "kern_bpf": "bpf: a map in the kernel",
-    "kern_keyctl": "add_key: a key in its session keyring",
-    "kern_memfd_exec": "memfd_create: a file outside every mount",
-    "kern_personality": "personality: no randomised addresses for what it starts",
-    "kern_ptrace": "ptrace: PTRACE_TRACEME",
-    "kern_syslog": "syslog: the size of the kernel's log",
-    "net_vsock": "socket(AF_VSOCK): network namespaces do not hold it",
-    "res_mem_memfd": "memfd_create: open_files times file_bytes of memory that no other limit counts",
-}
-
-
-def _sysctl(name: str) -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys", name).read_text().strip()
-    return ""
-
-
-def _has_vsock() -> bool:
-    with contextlib.suppress(OSError), socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM):
-        return True
-    return False
-
-
-#: For some of them it takes a kernel that lets anybody do it.
-GRANTED_HERE: dict[str, Callable[[], bool]] = {
-    "kern_bpf": lambda: _sysctl("kernel/unprivileged_bpf_disabled") == "0",
-    "kern_keyctl": lambda: Path("/proc/keys").exists(),
-    "kern_syslog": lambda: _sysctl("kernel/dmesg_restrict") == "0",
-    "net_vsock": _has_vsock,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,14 +266,6 @@ pytestmark = pytest.mark.skipif(not BATTERY, reason=f"no battery at {CASES}")
 
 @pytest.mark.parametrize("case", BATTERY, ids=lambda case: case.name)
 def test_a_case_ends_as_its_header_says(case: Case, seen: dict[str, list[dict[str, Any]]]) -> None:
-    gets_through = case.name in NEEDS_SYSCALL_FILTER and GRANTED_HERE.get(case.name, lambda: True)()
     for evidence in seen[case.name]:
         assert not list(standing_faults(case, evidence)), evidence
-        found = list(faults(case, evidence))
-        assert found or not gets_through, f"it is stopped after all: strike it off NEEDS_SYSCALL_FILTER ({evidence})"
-        assert gets_through or not found, evidence
-
-
-def test_what_needs_a_filter_is_in_the_battery() -> None:
-    assert set(NEEDS_SYSCALL_FILTER) <= {case.name for case in BATTERY}
-    assert set(GRANTED_HERE) <= set(NEEDS_SYSCALL_FILTER)
+        assert not list(faults(case, evidence)), evidence

@@ -82,18 +82,22 @@ ENDINGS = {
     "an exit": ("import sys\ndef solve(x): sys.exit(0)", {}, "crashed", "SystemExit"),
     "an exit at once": ("import os\ndef solve(x): os._exit(0)", {}, "crashed", "exited with status 0"),
     "a segmentation fault": ("import os\ndef solve(x): os.kill(os.getpid(), 11)", {}, "crashed", "SIGSEGV"),
-    "a supervisor killed": (
-        "import os\ndef solve(x): os.kill(os.getppid(), 9)",
-        {},
-        "crashed",
-        "ended its own sandbox",
+    "a kill of the supervisor": ("import os\ndef solve(x):\n os.kill(os.getppid(), 9)\n return 7", {}, "ok", ""),
+    "everything killed": ("import os\ndef solve(x): os.kill(-1, 9)", {}, "crashed", "ProcessLookupError"),
+    "a stop of the supervisor": ("import os\ndef solve(x):\n os.kill(os.getppid(), 19)\n return 7", {}, "ok", ""),
+    "CPU, a little in each of many processes": (
+        "import os\ndef solve(x):\n for _ in range(8):\n  if os.fork() == 0:\n   while True: pass\n"
+        " while True: os.wait()",
+        {"cpu_s": 2},
+        "cpu_limit",
+        "all processes together",
     ),
-    "everything killed": ("import os\ndef solve(x): os.kill(-1, 9)", {}, "crashed", "ended its own sandbox"),
-    "a stopped supervisor": (
-        "import os, time\ndef solve(x):\n os.kill(os.getppid(), 19)\n return 1",
-        {"wall_s": 1.0},
-        "timeout",
-        "wall_s",
+    "memory, some in each of several processes": (
+        "import os, time\ndef solve(x):\n for _ in range(5):\n  if os.fork() == 0:\n"
+        "   kept = bytearray(b'x' * 90 * 2**20)\n   time.sleep(60)\n time.sleep(60)",
+        {"memory_bytes": 200 * MIB},
+        "memory_limit",
+        "all processes together",
     ),
     "a recursion": ("def solve(x): return solve(x)", {}, "crashed", "RecursionError"),
     "a hostile exception": (

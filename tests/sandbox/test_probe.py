@@ -11,7 +11,7 @@ from progevo.sandbox.probe import open_sandbox
 def stand_in(folder, says):
     """A bwrap that fails with a word, as a real one does."""
     path = folder / "bwrap"
-    path.write_text(f"#!/bin/sh\necho \"{says}\" >&2\nexit 1\n")
+    path.write_text(f'#!/bin/sh\necho "{says}" >&2\nexit 1\n')
     path.chmod(0o755)
     folder.chmod(0o755)
     for parent in folder.parents:

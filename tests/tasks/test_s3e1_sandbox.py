@@ -14,7 +14,7 @@ from progevo.types import Inputs
 
 #: Walks every file that can be read, this process's memory of descriptors included, for the scored rows with their
 #: target; where it finds none it answers with the mean, as an honest program would.
-READ_THE_LABELS = '''
+READ_THE_LABELS = """
 import os
 
 def train_and_predict(train_path, test_path):
@@ -44,15 +44,15 @@ def train_and_predict(train_path, test_path):
     targets = [float(line.rpartition(",")[2]) for line in open(train_path).read().splitlines()[1:]]
     mean = sum(targets) / len(targets)
     return [mean if value is None else value for value in found]
-'''
+"""
 
-MEAN = '''
+MEAN = """
 import pandas as pd
 
 def train_and_predict(train_path, test_path):
     mean = pd.read_csv(train_path)["MedHouseVal"].mean()
     return [float(mean)] * len(pd.read_csv(test_path))
-'''
+"""
 
 
 @pytest.fixture(scope="module")
