@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from progevo.errors import SandboxUnavailable
+from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox import Sandbox
-from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.bubblewrap import Bubblewrap, Form
 from progevo.sandbox.profile import Profile, load_profile
 from progevo.types import Execution, Inputs, Job, Limits, Program
 
@@ -46,21 +46,32 @@ CURES = (
 )
 
 
-def open_sandbox(profile: str | Profile) -> Sandbox:
+#: From the fastest to the plainest.
+FORMS: tuple[Form, ...] = ("warm", "pool", "cold")
+
+
+def open_sandbox(profile: str | Profile, form: str = "auto") -> Sandbox:
     """A sandbox that has just proved that it runs a program with this profile.
 
-    Raises `SandboxUnavailable` with the cause and the cure, `ConfigError` for a profile that is not there.
+    `form` is "warm", "pool", "cold", or "auto": the first of these that works here.
+
+    Raises `SandboxUnavailable` with the cause and the cure, `ConfigError` for a profile or a form that is not there.
     """
     loaded = load_profile(profile) if isinstance(profile, str) else profile
+    if form not in (*FORMS, "auto"):
+        raise ConfigError(f"there is no form {form!r} of the sandbox; the forms are auto, {', '.join(FORMS)}")
     if sys.platform != "linux":
         raise SandboxUnavailable(
             f"candidates run only in a sandbox, and the one for {sys.platform} (Seatbelt) is not built yet;"
             " run progevo on Linux, in a virtual machine if need be"
         )
-    sandbox = Bubblewrap(loaded)
-    tried = sandbox.run(probe_job(loaded))
-    if tried.status == "ok" and tried.answer is not None and tried.answer.value == "confined":
-        return sandbox
+    tried = Execution(status="sandbox_lost", reason="no form was tried")
+    for wanted in [each for each in FORMS if form in (each, "auto")]:
+        sandbox = Bubblewrap(loaded, wanted)
+        tried = sandbox.run(probe_job(loaded))
+        if tried.status == "ok" and tried.answer is not None and tried.answer.value == "confined":
+            return sandbox
+        sandbox.close()
     raise SandboxUnavailable(refusal(tried))
 
 

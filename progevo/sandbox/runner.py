@@ -4,14 +4,16 @@ This file is trusted, stands alone (standard library and `wire` beside it) and s
 socket. In order:
 
 1. The supervisor makes itself undumpable, so that the candidate, which has the same uid, can neither trace it
-   nor open its descriptors, leaves the host's keyring, and reads the settings: limits, but not a byte of the
-   candidate. It is the first process of its namespace: nothing inside can kill or stop it.
+   nor open its descriptors. It is the first process of its namespace: nothing inside can kill or stop it. It imports
+   the harness and what the profile names, leaves the host's keyring and reads the limits, but not a byte of the
+   candidate.
 2. It loads the system-call filter and forks. The child starts a session, closes every descriptor but its own,
    sets its limits and only then reads the program from the socket, closes that too, and runs it through the harness.
 3. The child packs its answer into one frame on a socket pair that only the supervisor reads. The supervisor
    relays that frame, unread, and adds how the child ended.
 
-Whatever the child sends is a claim of the candidate's. The host checks and scores it.
+Whatever the child sends is a claim of the candidate's. The host checks and scores it. In the warm form, `zygote`
+imports once, and does the rest in a child of its own for every candidate.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ import sys
 import traceback
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
     from progevo.sandbox import wire
@@ -56,25 +58,54 @@ LIMIT_BY_ERRNO = {
 }
 
 
+class Surroundings(NamedTuple):
+    """What is the same for every candidate that this process will see."""
+
+    harness: Any
+    #: The system-call filter, as `sock_filter` structures.
+    filter: bytes
+    seed: int
+
+
 def main() -> None:
-    """Supervises one candidate; argument 1 is the descriptor of the host's socket."""
+    """Prepares, and supervises one candidate; argument 1 is the descriptor of the host's socket."""
+    control = open_control()
+    supervise(control, prepare(read_frame(control)))
+
+
+def open_control() -> socket.socket:
+    """The host's socket, in a process that nothing of its uid can look into, with no other way out."""
     set_dumpable(False)
     control = socket.socket(fileno=int(sys.argv[1]))
     close_descriptors({0, 1, 2, control.fileno()})
+    return control
+
+
+def prepare(told: dict[str, Any]) -> Surroundings:
+    """Imports the harness and what the profile names: trusted code, before a byte of a candidate."""
+    sys.path.remove(str(Path(__file__).parent))
+    sys.path.extend(told["packages"])
+    for name in told["preload"]:
+        importlib.import_module(name)
+    return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"])
+
+
+def supervise(control: socket.socket, surroundings: Surroundings) -> None:
+    """Runs one candidate and tells the host how it ended."""
     leave_keyrings()
-    settings = read_frame(control)
-    load_filter(bytes.fromhex(settings["filter"]))
+    limits = read_frame(control)["limits"]
+    load_filter(surroundings.filter)
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        become_candidate(settings, control, theirs)
+        become_candidate(limits, surroundings, control, theirs)
     theirs.close()
     signal.signal(signal.SIGCHLD, lambda *_: collect_orphans(pid))
     # Taken before the host is told anything, so that the child cannot be gone and its number used again.
     child = os.pidfd_open(pid)
     control.sendall(wire.encode({"kind": "started"}))
-    body, fault = await_answer(ours, child, settings["limits"]["answer_bytes"])
+    body, fault = await_answer(ours, child, limits["answer_bytes"])
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
     _, status, usage = os.wait4(pid, 0)
@@ -128,17 +159,20 @@ def await_answer(channel: socket.socket, child: int, limit: int) -> tuple[bytes 
             return None, ""
 
 
-def become_candidate(settings: dict[str, Any], control: socket.socket, channel: socket.socket) -> NoReturn:
+def become_candidate(
+    limits: dict[str, int], surroundings: Surroundings, control: socket.socket, channel: socket.socket
+) -> NoReturn:
     """Confines this process, reads the program, runs it, sends the answer, and never returns."""
     os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     close_descriptors({1, 2, control.fileno(), channel.fileno()})
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
-    set_limits(settings["limits"])
+    set_limits(limits)
     set_dumpable(True)
     job = read_frame(control)
     control.close()
     try:
-        frame = answer(job, settings)
+        frame = answer(job, surroundings)
     except BaseException as error:  # whatever a candidate raises is its outcome, SystemExit included
         frame = wire.encode(failure(error))
     # Before the answer: at the answer the supervisor ends this process.
@@ -151,16 +185,12 @@ def become_candidate(settings: dict[str, Any], control: socket.socket, channel: 
     os._exit(0)
 
 
-def answer(job: dict[str, Any], settings: dict[str, Any]) -> bytes:
+def answer(job: dict[str, Any], surroundings: Surroundings) -> bytes:
     """The frame that holds the candidate's answer."""
-    sys.path.remove(str(Path(__file__).parent))
-    sys.path.extend(settings["packages"])
-    for name in settings["preload"]:
-        importlib.import_module(name)
-    random.seed(settings["seed"])
+    harness = surroundings.harness
+    random.seed(surroundings.seed)
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(settings["seed"])
-    harness = load_harness()
+        sys.modules["numpy"].random.seed(surroundings.seed)
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module  # dataclasses and friends look their module up by name

@@ -1,0 +1,98 @@
+"""A cell: one sandbox with its processes, its streams and the socket of its supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+from typing import IO
+
+import psutil
+
+#: How long a killed tree may take to be gone before its outermost process is killed as well.
+REAP_S = 10.0
+
+
+class Cell:
+    """One sandbox, from its first process to the last grandchild; it holds one candidate, once.
+
+    Args:
+        control: the socket of the supervisor inside.
+        streams: the ends of its stdout and stderr.
+        init: a descriptor of its first process: when that is gone, all are. `None` where it did not start.
+        outermost: the bwrap process that started it, for a sandbox of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        control: socket.socket,
+        streams: tuple[IO[bytes], IO[bytes]],
+        init: int | None,
+        outermost: subprocess.Popen[bytes] | None = None,
+    ) -> None:
+        self.control, self.streams = control, streams
+        self._init, self._outermost = init, outermost
+        self._cpu_s: dict[tuple[int, float], float] = {}
+
+    def kill(self) -> None:
+        """Kills the first process, and so every process in it; safe to call twice, from any thread."""
+        with contextlib.suppress(ProcessLookupError, OSError):
+            if self._init is not None:
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
+            elif self._outermost is not None and self._outermost.returncode is None:
+                os.kill(self._outermost.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kills it, and returns when every process of it is gone."""
+        self.kill()
+        if self._init is not None:
+            select.select([self._init], [], [], REAP_S)
+        if self._outermost is not None:
+            try:
+                self._outermost.wait(REAP_S)
+            except subprocess.TimeoutExpired:
+                self._outermost.kill()
+                self._outermost.wait()
+
+    def close(self) -> None:
+        """Ends it and gives its descriptors back."""
+        self.end()
+        if self._init is not None:
+            os.close(self._init)
+            self._init = None
+        for stream in (self.control, *self.streams):
+            stream.close()
+
+    def measure(self) -> tuple[float, int]:
+        """CPU seconds so far, of the dead too, and bytes of memory now, of all processes together."""
+        memory = 0
+        for pid in self._processes():
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                self._cpu_s[pid, process.create_time()] = sum(process.cpu_times()[:2])
+                memory += process.memory_info().rss - process.memory_info().shared
+        return sum(self._cpu_s.values()), memory
+
+    def _processes(self) -> list[int]:
+        """Every process in it. Asked of the kernel itself: to look through all of a host's takes milliseconds."""
+        found, waiting = [], self._first()
+        while waiting:
+            pid = waiting.pop()
+            with contextlib.suppress(OSError):
+                for thread in os.listdir(f"/proc/{pid}/task"):
+                    with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
+                        waiting += map(int, children.read().split())
+            found.append(pid)
+        return found
+
+    def _first(self) -> list[int]:
+        if self._init is None:
+            return []
+        with open(f"/proc/self/fdinfo/{self._init}", encoding="ascii") as facts:
+            pid = int(re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)[1])  # type: ignore[index]
+        return [pid] if pid > 0 else []

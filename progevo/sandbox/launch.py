@@ -1,0 +1,149 @@
+"""Starting a sandbox: the bwrap command, and the way this user has to start it.
+
+The namespaces, mounts and limits are those described in `docs/sandbox.md`. Root never runs bwrap itself (see `stage`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from progevo.sandbox.cell import Cell
+from progevo.sandbox.interpreter import Interpreter
+from progevo.sandbox.profile import ENVIRONMENT, Profile
+
+#: Whom a candidate is inside, and whom root becomes outside.
+NOBODY = 65534
+SCRATCH = "/tmp"
+SHARED_MEMORY = "/dev/shm"
+ROOM = Path(__file__).parent
+#: How long bwrap may take to say that its first process runs.
+STATUS_S = 30.0
+
+#: One part of a command: a text, or a host path that root has to show elsewhere first.
+Part = str | Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """All that decides what a sandbox shows: equal ones may share a zygote."""
+
+    harness: Path
+    files: tuple[tuple[str, Path], ...]
+    scratch_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launcher:
+    """Starts sandboxes of one profile with one bwrap."""
+
+    bwrap: str
+    profile: Profile
+    interpreter: Interpreter
+
+    def start(self, surroundings: Surroundings, program: str = "runner.py", powers: tuple[str, ...] = ()) -> Cell:
+        """A sandbox that runs one of the trusted programs of this folder, with `powers` (capabilities) of its own."""
+        control, inside = socket.socketpair()
+        status_read, status_write = os.pipe()
+        with inside, open(status_read, "rb", buffering=0) as status:
+            parts = command(self, surroundings, program, powers, inside.fileno(), status_write)
+            process = subprocess.Popen(
+                started_by_this_user(parts),
+                # bwrap's own environment can be read inside.
+                env={**ENVIRONMENT, **self.profile.environment},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(inside.fileno(), status_write),
+                start_new_session=True,
+            )
+            os.close(status_write)
+            init = first_process(status.fileno())
+        assert process.stdout is not None and process.stderr is not None
+        return Cell(control=control, streams=(process.stdout, process.stderr), init=init, outermost=process)
+
+    @property
+    def packages(self) -> list[str]:
+        """Folders of third-party packages that programs may import from."""
+        return [str(path) for path in self.interpreter.packages] if self.profile.packages else []
+
+    def shown(self) -> tuple[Path, ...]:
+        """The host's files and folders that are readable inside under their own names."""
+        packages = self.interpreter.packages if self.profile.packages else ()
+        known = self.interpreter.readable
+        inside = [path for path in packages if not any(other in path.parents for other in known)]
+        return (*known, *inside, *(Path(path) for path in self.profile.readable))
+
+    def hidden(self) -> tuple[str, ...]:
+        """An installed progevo holds tasks and their generators: not for candidates to read."""
+        return tuple(path for path in (f"{folder}/progevo" for folder in self.packages) if os.path.isdir(path))
+
+
+def command(
+    launcher: Launcher, surroundings: Surroundings, program: str, powers: tuple[str, ...], control: int, status: int
+) -> list[Part]:
+    """The bwrap command; the `Path` parts are host paths."""
+    own = {
+        **{f"/progevo/{name}": ROOM / name for name in ("runner.py", "wire.py", "zygote.py")},
+        "/progevo/harness.py": surroundings.harness,
+        **{f"/inputs/{name}": path for name, path in surroundings.files},
+    }
+    parts: list[Part] = [Path(launcher.bwrap)]
+    parts += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"]
+    parts += ["--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox"]
+    # bwrap's own first process could be traced by the candidate, and it has no limits; the supervisor cannot be.
+    parts += ["--as-pid-1", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--json-status-fd", str(status)]
+    for power in powers:
+        parts += ["--cap-add", power]
+    parts += ["--proc", "/proc", "--dev", "/dev"]
+    parts += ["--size", str(launcher.profile.shm_bytes), "--perms", "1777", "--tmpfs", SHARED_MEMORY]
+    # Before the binds: an environment or checkout that itself lies under /tmp is then shown on top of it.
+    parts += ["--size", str(surroundings.scratch_bytes), "--perms", "1777", "--tmpfs", SCRATCH]
+    for name, target in launcher.interpreter.links.items():
+        parts += ["--symlink", target, name]
+    for place, path in {**{str(path): path for path in launcher.shown()}, **own}.items():
+        parts += ["--ro-bind", path, place]
+    for path in launcher.hidden():
+        parts += ["--perms", "0000", "--tmpfs", path]
+    parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
+    # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
+    # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.
+    python = [str(launcher.interpreter.executable), "-P", "-s", "-S", "-B"]
+    return [*parts, "--", *python, f"/progevo/{program}", str(control)]
+
+
+def started_by_this_user(parts: list[Part]) -> list[str]:
+    """The command as this user has to start it: as it is, or, for root, through `stage`."""
+    if os.geteuid() != 0:
+        return [str(part) for part in parts]
+    paths = list(dict.fromkeys(str(part) for part in parts if isinstance(part, Path)))
+    argv = [{"path": paths.index(str(part))} if isinstance(part, Path) else part for part in parts]
+    plan = json.dumps({"uid": NOBODY, "paths": paths, "argv": argv})
+    return [os.path.realpath(sys.executable), "-I", "-S", str(ROOM / "stage.py"), plan]
+
+
+def first_process(status: int) -> int | None:
+    """A descriptor of the sandbox's first process, from bwrap's status line; `None` where it did not get that far.
+
+    The line is `{"child-pid": N}` and more, and comes in pieces.
+    """
+    line, deadline = b"", time.monotonic() + STATUS_S
+    while b"\n" not in line:
+        ready, _, _ = select.select([status], [], [], max(0.0, deadline - time.monotonic()))
+        data = os.read(status, 4096) if ready else b""
+        if not data:
+            return None
+        line += data
+    with contextlib.suppress(ValueError, ProcessLookupError):
+        pid = json.loads(line.split(b"\n")[0]).get("child-pid")
+        return os.pidfd_open(pid) if isinstance(pid, int) else None
+    return None

@@ -1,0 +1,154 @@
+"""Where cells come from: started when asked for, started ahead, or made by a zygote that has imported everything."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+from typing import Protocol
+
+from progevo.sandbox import wire
+from progevo.sandbox.cell import Cell
+from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, Launcher, Surroundings
+from progevo.sandbox.watch import STARTUP_S, said
+
+#: A zygote is replaced after this many candidates or seconds: its children share where things lie in memory.
+RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
+#: What a zygote needs, inside its own user namespace, to jail its children; they give it up before they read a byte.
+POWERS = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
+
+
+class Lost(Exception):
+    """No cell is to be had: the host's fault."""
+
+
+class Source(Protocol):
+    """Makes cells, one at a time: a slot for one candidate after another."""
+
+    def take(self) -> Cell:
+        """A cell that waits for its candidate. Raises `Lost`."""
+        ...
+
+    def prepare(self) -> None:
+        """Gets ready for the next `take`, once a candidate is done. Raises nothing."""
+        ...
+
+    def close(self) -> None:
+        """Ends what waits."""
+        ...
+
+
+class Fresh:
+    """Starts a whole sandbox for every candidate: when asked (the cold form), or one ahead (the pool form)."""
+
+    def __init__(self, launcher: Launcher, surroundings: Surroundings, told: bytes, *, ahead: bool) -> None:
+        self._launcher, self._surroundings, self._told, self._ahead = launcher, surroundings, told, ahead
+        self._waiting: Cell | None = None
+
+    def take(self) -> Cell:
+        cell, self._waiting = self._waiting, None
+        return cell or self._start()
+
+    def prepare(self) -> None:
+        if self._ahead:
+            self._waiting = self._start()
+
+    def close(self) -> None:
+        if self._waiting is not None:
+            self._waiting.close()
+
+    def _start(self) -> Cell:
+        cell = self._launcher.start(self._surroundings)
+        with contextlib.suppress(OSError):  # a cell that is gone already says so when it is watched
+            cell.control.sendall(self._told)
+        return cell
+
+
+class Zygote:
+    """Asks one zygote for a child per candidate, one ahead (the warm form)."""
+
+    def __init__(self, launcher: Launcher, surroundings: Surroundings, told: bytes) -> None:
+        self._launcher, self._surroundings, self._told = launcher, surroundings, told
+        self._home: Cell | None = None
+        self._spare: Cell | None = None
+        self._made, self._born = 0, 0.0
+
+    def take(self) -> Cell:
+        if self._home is not None and (self._made >= RECYCLE_CANDIDATES or time.monotonic() - self._born > RECYCLE_S):
+            self.close()
+        spare, self._spare = self._spare, None
+        if spare is not None and not _hung_up(spare.control):
+            return spare
+        if spare is not None:
+            spare.close()
+        try:
+            return self._child()
+        except (OSError, Lost):  # it has died while nobody looked: no candidate is lost by that
+            self.close()
+            return self._child()
+
+    def prepare(self) -> None:
+        with contextlib.suppress(OSError, Lost):
+            self._spare = self._child()
+
+    def close(self) -> None:
+        for cell in (self._spare, self._home):
+            if cell is not None:
+                cell.close()
+        self._spare = self._home = None
+
+    def _child(self) -> Cell:
+        if self._home is None:
+            self._home = self._start()
+        control = self._home.control
+        control.sendall(b"n")
+        answer, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+        if answer != b"c" or len(descriptors) != 4:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise Lost("the zygote could not make a child")
+        self._made += 1
+        end, out, err, init = descriptors
+        return Cell(
+            control=socket.socket(fileno=end),
+            streams=(open(out, "rb", buffering=0), open(err, "rb", buffering=0)),
+            init=init,
+        )
+
+    def _start(self) -> Cell:
+        home = self._launcher.start(self._surroundings, "zygote.py", POWERS)
+        home.control.settimeout(STARTUP_S)
+        reader = wire.Reader(wire.MAX_HEADER_BYTES)
+        try:
+            home.control.sendall(self._told)
+            while not (bodies := reader.feed(data := home.control.recv(1 << 16))):
+                if not data:
+                    raise Lost(f"the zygote did not start: {said(home.streams[1])[-2000:] or 'it said nothing'}")
+        except OSError as error:
+            home.end()
+            word = said(home.streams[1])[-2000:] or str(error)
+            home.close()
+            raise Lost(f"the zygote did not start: {word}") from None
+        except Lost:
+            home.close()
+            raise
+        assert bodies
+        self._made, self._born = 0, time.monotonic()
+        return home
+
+
+def mounts(launcher: Launcher, surroundings: Surroundings) -> dict[str, object]:
+    """What a zygote's child has to mount anew: the places of scratch, and what is shown under them all the same."""
+    shown = [str(path) for path in launcher.shown()]
+    scratch = {SCRATCH: surroundings.scratch_bytes, SHARED_MEMORY: launcher.profile.shm_bytes}
+    keep = [path for path in shown if any(path.startswith(f"{place}/") for place in scratch)]
+    hide = [path for path in launcher.hidden() if any(path.startswith(f"{place}/") for place in scratch)]
+    return {"scratch": scratch, "keep": keep, "hide": hide}
+
+
+def _hung_up(control: socket.socket) -> bool:
+    """Whether the other end of a socket that has nothing to say yet is gone."""
+    ready, _, _ = select.select([control], [], [], 0)
+    return bool(ready)
