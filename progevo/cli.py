@@ -57,6 +57,7 @@ data_option = click.option("--data", type=click.Path(path_type=Path), help="A da
 @click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
 @click.option("--seed", type=int, help="What every random draw derives from.  [default: 0]")
 @click.option("--proposer", help="Who writes candidates.  [default: mutate]")
+@click.option("--sandbox", help="The form: auto, warm, pool or cold.  [default: auto]")
 @click.option("--c-puct", type=float, help="ERA's exploration constant.  [default: 1.0]")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=VALUE", help="A limit that differs from the task's.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
@@ -90,6 +91,7 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
                 iterations=settings.iterations,
                 workers=settings.workers,
                 seed=settings.seed,
+                sandbox=settings.sandbox,
                 out=out,
                 progress=progress,
                 stop=stop,
@@ -160,7 +162,8 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
 
     domain = _domain(task, data)
     program = Program(_source(file))
-    outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, open_sandbox(domain.profile))
+    box = open_sandbox(domain.profile, "cold")
+    outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, box)
     metric = domain.metric
     found = {
         "task": domain.name,

@@ -27,6 +27,8 @@ class Settings:
     #: Candidates in flight at a time.
     workers: int = 1
     seed: int = 0
+    #: The form of the sandbox: auto, warm, pool or cold.
+    sandbox: str = "auto"
     #: A data file to use in place of the task's own.
     data: str | None = None
     #: ERA's exploration constant.

@@ -99,7 +99,7 @@ def run(
     workers: int = 1,
     seed: int = 0,
     out: str | Path | None = None,
-    sandbox: Sandbox | None = None,
+    sandbox: str | Sandbox = "auto",
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -115,7 +115,7 @@ def run(
         workers: how many are in flight at a time.
         seed: what every random draw derives from, together with the step.
         out: the run folder, new or empty; `None` makes one under `runs/`.
-        sandbox: one of your own; `None` opens the one that the domain's profile asks for.
+        sandbox: a form ("auto", "warm", "pool", "cold") of what the domain's profile asks for, or one of your own.
         progress: hears what happens.
         stop: when set, nothing more is asked; what is in flight is finished and told.
         settings: what else to record in `config.toml`.
@@ -131,7 +131,7 @@ def run(
     chosen = _make_proposer(proposer, domain)
     if iterations < 0 or workers < 1 or seed < 0:
         raise ConfigError("iterations must be at least 0, workers at least 1 and seed at least 0")
-    box = sandbox if sandbox is not None else open_sandbox(domain.profile)
+    box = open_sandbox(domain.profile, sandbox) if isinstance(sandbox, str) else sandbox
     progress = progress or Silence()
     folder = Path(out) if out is not None else new_folder(search, domain.name, seed)
     plan = Plan(
@@ -151,7 +151,7 @@ def run(
         try:
             return loop.run()
         finally:
-            if sandbox is None:
+            if isinstance(sandbox, str):
                 box.close()
 
 

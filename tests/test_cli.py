@@ -80,6 +80,7 @@ OPTIONS = {
     "--seed": ("7", lambda result, config: result["seed"] == 7 == config["seed"]),
     "--proposer": ("mutate", lambda result, config: result["proposer"]["name"] == "mutate"),
     "--c-puct": ("0.5", lambda result, config: result["search"]["c_puct"] == 0.5 == config["c_puct"]),
+    "--sandbox": ("pool", lambda result, config: result["sandbox"]["rung"] == "pool"),
     "--limit": ("wall_s=7", lambda result, config: result["sandbox"]["limits"]["wall_s"] == 7),
 }
 

@@ -1,8 +1,8 @@
 """The Bubblewrap backend: one cell for every candidate, by one of three forms.
 
-    warm   a zygote has imported everything; a child of its own, jailed in new namespaces, for every candidate
-    pool   a whole sandbox for every candidate, started and imported ahead
-    cold   a whole sandbox for every candidate, started when it is needed
+warm   a zygote has imported everything; a child of its own, jailed in new namespaces, for every candidate
+pool   a whole sandbox for every candidate, started and imported ahead
+cold   a whole sandbox for every candidate, started when it is needed
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from progevo.sandbox.launch import Launcher, Surroundings
 from progevo.sandbox.outcome import clean, execution
 from progevo.sandbox.profile import Profile
 from progevo.sandbox.source import Fresh, Lost, Source, Zygote, mounts
-from progevo.sandbox.syscalls import MACHINES, filter_for
+from progevo.sandbox.syscalls import MACHINES, OPTIONAL, filter_for
 from progevo.sandbox.watch import watch
 from progevo.types import Execution, Job
 
@@ -45,7 +45,13 @@ class Bubblewrap:
                 " install it: apt-get install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap"
                 " or apk add bubblewrap"
             )
-        program = filter_for(platform.machine())
+        unknown = sorted(set(profile.refused_calls) - set(OPTIONAL))
+        if unknown:
+            raise ConfigError(
+                f"the profile {profile.name!r} refuses calls that it cannot name: {', '.join(unknown)};"
+                f" it may name {', '.join(OPTIONAL)}"
+            )
+        program = filter_for(platform.machine(), profile.refused_calls)
         if program is None:
             raise SandboxUnavailable(
                 f"there is no system-call filter for the machine {platform.machine()!r}; progevo has one for"
@@ -75,7 +81,10 @@ class Bubblewrap:
     def run(self, job: Job) -> Execution:
         self._check(job)
         surroundings = Surroundings(
-            harness=job.harness, files=tuple(job.inputs.files.items()), scratch_bytes=job.limits.scratch_bytes
+            harness=job.harness,
+            files=tuple(job.inputs.files.items()),
+            scratch_bytes=job.limits.scratch_bytes,
+            answer_bytes=job.limits.answer_bytes,
         )
         settings = wire.encode({"limits": dataclasses.asdict(job.limits)})
         frame = wire.encode(
@@ -83,7 +92,7 @@ class Bubblewrap:
         )
         try:
             with self._source(surroundings) as source, self._cell(source) as cell:
-                ending = watch(cell, job.limits, settings, frame)
+                ending = watch(cell, job.limits, settings + frame)
         except Lost as error:
             return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         return CLOSED if self._closed else execution(ending, job.limits)
@@ -146,6 +155,7 @@ class Bubblewrap:
                 "preload": list(self._profile.preload),
                 "seed": 0,
                 "filter": self._filter.hex(),
+                "answer_bytes": surroundings.answer_bytes,
                 "mounts": mounts(self._launcher, surroundings),
             }
         )

@@ -39,6 +39,7 @@ class Surroundings:
     harness: Path
     files: tuple[tuple[str, Path], ...]
     scratch_bytes: int
+    answer_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +113,8 @@ def command(
         parts += ["--symlink", target, name]
     for place, path in {**{str(path): path for path in launcher.shown()}, **own}.items():
         parts += ["--ro-bind", path, place]
-    for path in launcher.hidden():
-        parts += ["--perms", "0000", "--tmpfs", path]
+    for place in launcher.hidden():
+        parts += ["--perms", "0000", "--tmpfs", place]
     parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
     # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
     # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.

@@ -33,6 +33,7 @@ class Profile:
     shm_bytes: int
     preload: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
+    refused_calls: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
 

@@ -5,10 +5,9 @@ socket. In order:
 
 1. The supervisor makes itself undumpable, so that the candidate, which has the same uid, can neither trace it
    nor open its descriptors. It is the first process of its namespace: nothing inside can kill or stop it. It imports
-   the harness and what the profile names, leaves the host's keyring and reads the limits, but not a byte of the
-   candidate.
-2. It loads the system-call filter and forks. The child starts a session, closes every descriptor but its own,
-   sets its limits and only then reads the program from the socket, closes that too, and runs it through the harness.
+   the harness and what the profile names, leaves the host's keyring, loads the system-call filter and forks.
+2. The child starts a session, closes every descriptor but its own, reads and sets its limits, and only then reads
+   the program from the socket, closes that too, and runs it through the harness.
 3. The child packs its answer into one frame on a socket pair that only the supervisor reads. The supervisor
    relays that frame, unread, and adds how the child ended.
 
@@ -65,6 +64,8 @@ class Surroundings(NamedTuple):
     #: The system-call filter, as `sock_filter` structures.
     filter: bytes
     seed: int
+    #: What a candidate's answer may weigh.
+    answer_bytes: int
 
 
 def main() -> None:
@@ -86,26 +87,26 @@ def prepare(told: dict[str, Any]) -> Surroundings:
     sys.path.remove(str(Path(__file__).parent))
     sys.path.extend(told["packages"])
     for name in told["preload"]:
-        importlib.import_module(name)
-    return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"])
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"], told["answer_bytes"])
 
 
 def supervise(control: socket.socket, surroundings: Surroundings) -> None:
     """Runs one candidate and tells the host how it ended."""
     leave_keyrings()
-    limits = read_frame(control)["limits"]
     load_filter(surroundings.filter)
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        become_candidate(limits, surroundings, control, theirs)
+        become_candidate(surroundings, control, theirs)
     theirs.close()
     signal.signal(signal.SIGCHLD, lambda *_: collect_orphans(pid))
     # Taken before the host is told anything, so that the child cannot be gone and its number used again.
     child = os.pidfd_open(pid)
     control.sendall(wire.encode({"kind": "started"}))
-    body, fault = await_answer(ours, child, limits["answer_bytes"])
+    body, fault = await_answer(ours, child, surroundings.answer_bytes)
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
     _, status, usage = os.wait4(pid, 0)
@@ -159,15 +160,13 @@ def await_answer(channel: socket.socket, child: int, limit: int) -> tuple[bytes 
             return None, ""
 
 
-def become_candidate(
-    limits: dict[str, int], surroundings: Surroundings, control: socket.socket, channel: socket.socket
-) -> NoReturn:
+def become_candidate(surroundings: Surroundings, control: socket.socket, channel: socket.socket) -> NoReturn:
     """Confines this process, reads the program, runs it, sends the answer, and never returns."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     close_descriptors({1, 2, control.fileno(), channel.fileno()})
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
-    set_limits(limits)
+    set_limits(read_frame(control)["limits"])
     set_dumpable(True)
     job = read_frame(control)
     control.close()

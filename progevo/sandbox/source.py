@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import time
 from typing import Protocol
@@ -72,17 +71,13 @@ class Zygote:
     def __init__(self, launcher: Launcher, surroundings: Surroundings, told: bytes) -> None:
         self._launcher, self._surroundings, self._told = launcher, surroundings, told
         self._home: Cell | None = None
-        self._spare: Cell | None = None
+        #: Whether a child has been asked for that nobody has taken yet.
+        self._asked = False
         self._made, self._born = 0, 0.0
 
     def take(self) -> Cell:
         if self._home is not None and (self._made >= RECYCLE_CANDIDATES or time.monotonic() - self._born > RECYCLE_S):
             self.close()
-        spare, self._spare = self._spare, None
-        if spare is not None and not _hung_up(spare.control):
-            return spare
-        if spare is not None:
-            spare.close()
         try:
             return self._child()
         except (OSError, Lost):  # it has died while nobody looked: no candidate is lost by that
@@ -90,21 +85,26 @@ class Zygote:
             return self._child()
 
     def prepare(self) -> None:
-        with contextlib.suppress(OSError, Lost):
-            self._spare = self._child()
+        if self._home is not None and not self._asked:
+            with contextlib.suppress(OSError):
+                self._ask(self._home)
 
     def close(self) -> None:
-        for cell in (self._spare, self._home):
-            if cell is not None:
-                cell.close()
-        self._spare = self._home = None
+        if self._home is not None:
+            self._home.close()  # and with it the child that waits, if any
+        self._home, self._asked = None, False
+
+    def _ask(self, home: Cell) -> None:
+        home.control.sendall(b"n")
+        self._asked = True
 
     def _child(self) -> Cell:
         if self._home is None:
             self._home = self._start()
-        control = self._home.control
-        control.sendall(b"n")
-        answer, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+        if not self._asked:
+            self._ask(self._home)
+        answer, descriptors, _, _ = socket.recv_fds(self._home.control, 1, 4)
+        self._asked = False
         if answer != b"c" or len(descriptors) != 4:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -146,9 +146,3 @@ def mounts(launcher: Launcher, surroundings: Surroundings) -> dict[str, object]:
     keep = [path for path in shown if any(path.startswith(f"{place}/") for place in scratch)]
     hide = [path for path in launcher.hidden() if any(path.startswith(f"{place}/") for place in scratch)]
     return {"scratch": scratch, "keep": keep, "hide": hide}
-
-
-def _hung_up(control: socket.socket) -> bool:
-    """Whether the other end of a socket that has nothing to say yet is gone."""
-    ready, _, _ = select.select([control], [], [], 0)
-    return bool(ready)

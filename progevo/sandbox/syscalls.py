@@ -112,6 +112,26 @@ ABSENT: dict[str, tuple[int, int]] = {
     "memfd_create": (319, 279),
 }
 
+#: Harmless in themselves, and of use to ordinary libraries: a profile may name those that its programs can do without.
+OPTIONAL: dict[str, tuple[int, int | None]] = {
+    "fork": (57, None),
+    "vfork": (58, None),
+    "clone": (56, 220),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "flock": (73, 32),
+    "sched_setaffinity": (203, 122),
+    "setpriority": (140, 140),
+    "prlimit64": (302, 261),
+    "seccomp": (317, 277),
+    "mknodat": (259, 33),
+    "symlinkat": (266, 36),
+    "linkat": (265, 37),
+}
+
 CLONE = (56, 220)
 SOCKETPAIR = (53, 199)
 IOCTL = (16, 29)
@@ -133,15 +153,19 @@ ALLOW, KILL, ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 Instruction = tuple[int, int, int, int]
 
 
-def filter_for(machine: str) -> bytes | None:
-    """The filter's program for a machine as `platform.machine()` names it; `None` for one it is not written for."""
+def filter_for(machine: str, more: tuple[str, ...] = ()) -> bytes | None:
+    """The filter's program for a machine as `platform.machine()` names it; `None` for one it is not written for.
+
+    `more` names calls of `OPTIONAL` to refuse as well. Raises `KeyError` for a name that is not there.
+    """
     column = MACHINES.get(machine)
     if column is None:
         return None
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions(column))
+    refused = [*REFUSED.values(), *(OPTIONAL[name] for name in more)]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions(column, refused))
 
 
-def instructions(column: int) -> list[Instruction]:
+def instructions(column: int, refused: list[tuple[int, int | None]]) -> list[Instruction]:
     """The instructions, for x86_64 (0) or aarch64 (1). All jumps are short and forward, as BPF wants them."""
     refuse, absent = answer(ERROR | errno.EPERM), answer(ERROR | errno.ENOSYS)
     program = [(LOAD, 0, 0, ARCHITECTURE), *unless(JUMP_EQUAL, list(AUDIT_ARCH.values())[column], answer(KILL))]
@@ -150,7 +174,7 @@ def instructions(column: int) -> list[Instruction]:
         program += when(JUMP_AT_LEAST, X32, absent)
     for numbers in ABSENT.values():
         program += when(JUMP_EQUAL, numbers[column], absent)
-    for found in REFUSED.values():
+    for found in refused:
         number = found[column]
         if number is not None:
             program += when(JUMP_EQUAL, number, refuse)

@@ -36,10 +36,11 @@ class Ending:
     usage: Usage = Usage()
 
 
-def watch(cell: Cell, limits: Limits, settings: bytes, job: bytes) -> Ending:
+def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
     """How the candidate's run ended. Nothing of the cell is alive afterwards.
 
-    `settings` is what the supervisor may know before it has confined the candidate's process, `job` what comes after.
+    `job` is two frames: the limits, which the candidate's process sets for itself, and then the candidate. They are
+    sent, and the clock starts, when the supervisor has said that the process is there.
     """
     reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
     ending, log = Ending(), Log(cell)
@@ -48,10 +49,6 @@ def watch(cell: Cell, limits: Limits, settings: bytes, job: bytes) -> Ending:
     with selectors.DefaultSelector() as selector:
         for stream in (cell.control, *cell.streams):
             selector.register(stream, selectors.EVENT_READ)
-        try:
-            cell.control.sendall(settings)
-        except OSError:
-            deadline = started  # it is gone already; what it said is still read below
         while True:
             finished = False
             for key, _ in selector.select(min(POLL_S, max(0.0, deadline - time.monotonic()))):

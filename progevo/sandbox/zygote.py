@@ -30,7 +30,8 @@ else:
 NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
 CLONE_PIDFD, SIGCHLD = 0x00001000, 17
 CLONE = {"x86_64": 56, "aarch64": 220}
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 1, 32, 4096, 16384, 262144
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 262144
 PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 CAPABILITY_VERSION_3 = 0x20080522
 
@@ -115,7 +116,7 @@ def be_supervisor(control: socket.socket, surroundings: runner.Surroundings, tol
 
 
 def fresh_mounts(mounts: dict[str, Any]) -> None:
-    """A /proc that shows this namespace alone, and empty scratch; what is bound under the old scratch stays in sight."""
+    """A /proc of this namespace alone, and empty scratch; what is bound under the old scratch stays in sight."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     kept = [(os.open(path, os.O_PATH), path) for path in mounts["keep"]]
