@@ -170,5 +170,5 @@ class Bubblewrap:
                 f"memory_bytes is {job.limits.memory_bytes}; the profile {self._profile.name!r} needs at least {least}"
             )
         for name, path in job.inputs.files.items():
-            if not path.is_file():
+            if not os.path.isfile(path):
                 raise ConfigError(f"the input {name!r} should be the file {path}, which is not there")

@@ -39,6 +39,11 @@ class Cell:
         self._init, self._outermost = init, outermost
         self._cpu_s: dict[tuple[int, float], float] = {}
 
+    @property
+    def alive(self) -> bool:
+        """Whether its first process runs."""
+        return self._init is not None and not select.select([self._init], [], [], 0)[0]
+
     def kill(self) -> None:
         """Kills the first process, and so every process in it; safe to call twice, from any thread."""
         with contextlib.suppress(ProcessLookupError, OSError):

@@ -78,11 +78,13 @@ class Zygote:
     def take(self) -> Cell:
         if self._home is not None and (self._made >= RECYCLE_CANDIDATES or time.monotonic() - self._born > RECYCLE_S):
             self.close()
-        try:
-            return self._child()
-        except (OSError, Lost):  # it has died while nobody looked: no candidate is lost by that
-            self.close()
-            return self._child()
+        with contextlib.suppress(OSError, Lost):
+            child = self._child()
+            if child.alive:
+                return child
+            child.close()
+        self.close()  # it has died while nobody looked: no candidate is lost by that
+        return self._child()
 
     def prepare(self) -> None:
         if self._home is not None and not self._asked:

@@ -1,10 +1,10 @@
 """Runs jobs in a sandbox and prints how they ended: one arm of the boundary tests, started as root or as nobody.
 
-Standard input holds JSON: {"profile": name, "jobs": [{"source", "limits", "request", "files"}, ...]}. The other keys
+Standard input holds JSON: {"profile": name, "form": form, "jobs": [{"source", "limits", "request", "files"}, ...]}. The other keys
 take one guarantee away, for twins that show an attack working without it:
 
     "drop": sequences of parts to leave out of bwrap's command       "environment": variables to let through
-    "add": parts to put in; {"path": P} is a host path to be bound   "without": texts to cut out of runner.py
+    "add": parts to put in; {"path": P} is a host path to be bound   "without": texts to cut out of runner.py or zygote.py
 
 "keyring": true gives this process a session keyring, as a log-in does.
 """
@@ -20,35 +20,35 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from progevo.sandbox import bubblewrap, runner
+from progevo.sandbox import launch, runner
+from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import Inputs, Job, Limits, Program
+
+INSIDE = ("runner.py", "zygote.py")
 
 
 def weaken(plan: dict[str, Any], folder: Path) -> None:
     """Takes away from the sandbox what the plan says."""
-    whole = bubblewrap.command
+    whole = launch.command
 
-    def command(*arguments: Any) -> list[bubblewrap.Part]:
+    def command(*arguments: Any) -> list[launch.Part]:
         parts = whole(*arguments)
         for gone in plan.get("drop", ()):
             (at,) = [n for n in range(len(parts)) if parts[n : n + len(gone)] == gone]
             del parts[at : at + len(gone)]
-        at = parts.index("--chdir")
+        at = parts.index("--ro-bind")
         added = [Path(part["path"]) if isinstance(part, dict) else part for part in plan.get("add", ())]
         return [*parts[:at], *added, *parts[at:]]
 
-    bubblewrap.command = command  # type: ignore[assignment]
+    launch.command = command
     ENVIRONMENT.update(plan.get("environment", {}))
     if "without" in plan:
-        shutil.copytree(bubblewrap.ROOM, folder, dirs_exist_ok=True)
-        runner = folder / "runner.py"
-        text = runner.read_text()
+        shutil.copytree(launch.ROOM, folder, dirs_exist_ok=True)
         for gone in plan["without"]:
-            assert text.count(gone) == 1
-            text = text.replace(gone, "")
-        runner.write_text(text)
-        bubblewrap.ROOM = folder
+            (file,) = [folder / name for name in INSIDE if (folder / name).read_text().count(gone) == 1]
+            file.write_text(file.read_text().replace(gone, ""))
+        launch.ROOM = folder
 
 
 def main() -> None:
@@ -58,8 +58,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         weaken(plan, Path(folder))
-        box = bubblewrap.Bubblewrap(load_profile(plan["profile"]))
+        box = Bubblewrap(load_profile(plan["profile"]), plan["form"])
         executions = [box.run(job_of(job)) for job in plan["jobs"]]
+        box.close()
     told = [
         {"status": done.status, "value": done.answer and done.answer.value, "reason": done.reason, "log": done.log_tail}
         | dataclasses.asdict(done.usage)

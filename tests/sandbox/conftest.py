@@ -28,6 +28,7 @@ class Arm:
     """Runs jobs as one kind of user, in a process of that user's."""
 
     name: str
+    form: str
     python: Path
     library: Path
     user: int | None
@@ -38,7 +39,7 @@ class Arm:
         """How the jobs ended, in order."""
         done = subprocess.run(
             [self.python, self.library / "tests" / "sandbox" / "arm.py"],
-            input=json.dumps({"profile": profile, "jobs": list(jobs), **plan}),
+            input=json.dumps({"profile": profile, "form": self.form, "jobs": list(jobs), **plan}),
             capture_output=True,
             text=True,
             cwd=self.library,
@@ -60,19 +61,21 @@ class Arm:
         return self.run({"source": source, **keys}, profile=profile, **rest)[0]
 
 
-@pytest.fixture(scope="session", params=["self", "nobody"])
+@pytest.fixture(scope="session", params=["self-cold", "self-warm", "nobody-cold", "nobody-warm"])
 def arm(request: pytest.FixtureRequest) -> Arm:
-    """This user, and an unprivileged one."""
-    if request.param == "self":
-        return Arm("self", Path(sys.executable), REPO, None)
+    """This user and an unprivileged one, each in the cold and in the warm form."""
+    user, form = request.param.split("-")
+    if user == "self":
+        return Arm(request.param, form, Path(sys.executable), REPO, None)
     if os.geteuid() != 0:
         pytest.skip("this user is unprivileged already: the arm 'self' is the unprivileged one")
-    return request.getfixturevalue("nobody")
+    python, library = request.getfixturevalue("nobody")
+    return Arm(request.param, form, python, library, NOBODY)
 
 
 @pytest.fixture(scope="session")
-def nobody() -> Iterator[Arm]:
-    """An unprivileged arm with an interpreter, packages and a copy of progevo that everyone can read."""
+def nobody() -> Iterator[tuple[Path, Path]]:
+    """An interpreter with packages, and a copy of progevo, that everyone can read."""
     folder = Path(tempfile.mkdtemp(prefix="progevo-nobody-"))
     folder.chmod(0o755)
     try:
@@ -85,7 +88,7 @@ def nobody() -> Iterator[Arm]:
         shutil.copytree(REPO / "progevo", library / "progevo")
         shutil.copytree(HERE, library / "tests" / "sandbox")
         subprocess.run(["chmod", "-R", "go+rX", library], check=True)
-        yield Arm("nobody", python, library, NOBODY)
+        yield python, library
     finally:
         shutil.rmtree(folder)
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
 
 import psutil
 import pytest
+
+from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.profile import load_profile
+from progevo.types import Inputs, Job, Limits, Program
 
 MIB = 1024 * 1024
 
@@ -202,28 +210,103 @@ def solve(x):
         assert not alive
 
 
-def test_a_run_that_is_closed_ends_at_once_and_is_lost(tmp_path):
-    from concurrent.futures import ThreadPoolExecutor
-    from pathlib import Path
+@pytest.fixture(params=["cold", "pool", "warm"])
+def box(request):
+    with closing(Bubblewrap(load_profile("stdlib"), request.param)) as made:
+        yield made
 
-    from progevo.sandbox.bubblewrap import Bubblewrap
-    from progevo.sandbox.profile import load_profile
-    from progevo.types import Inputs, Job, Limits, Program
 
-    box = Bubblewrap(load_profile("stdlib"))
-    job = Job(
-        program=Program("import time\ndef solve(x): time.sleep(600)"),
+def job(source, **limits):
+    return Job(
+        program=Program(source),
         entrypoint="solve",
         harness=Path(__file__).with_name("plain_harness.py"),
         inputs=Inputs(),
-        limits=Limits(wall_s=300.0),
+        limits=Limits(**{"wall_s": 300.0, **limits}),
     )
+
+
+def test_a_run_that_is_closed_ends_at_once_and_is_lost(box):
+    slow = job("import time\ndef solve(x): time.sleep(600)")
     with ThreadPoolExecutor(2) as executor:
-        runs = [executor.submit(box.run, job) for _ in range(2)]
-        time.sleep(0.5)
+        runs = [executor.submit(box.run, slow) for _ in range(2)]
+        time.sleep(1)
         box.close()
         assert {run.result(timeout=30).status for run in runs} == {"sandbox_lost"}
-    assert box.run(job).status == "sandbox_lost"
+    assert box.run(slow).status == "sandbox_lost"
+
+
+def children():
+    return {process.pid for process in psutil.Process().children(recursive=True)}
+
+
+def test_nothing_is_left_open_or_alive(box):
+    before, descriptors = children(), len(os.listdir("/proc/self/fd"))
+    for source in ["def solve(x): return 1", "def solve(x): return 1 / 0", "import os\ndef solve(x): os._exit(1)"] * 3:
+        box.run(job(source))
+    box.run(job("def solve(x):\n while True: pass", wall_s=0.3))
+    box.close()
+    assert children() == before
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_nothing_of_one_candidate_is_seen_by_the_next(box):
+    plant = """
+import builtins, math, os, random, sys
+def solve(x):
+    open('/tmp/planted', 'w').write('x')
+    open('/dev/shm/planted', 'w').write('x')
+    os.environ['PLANTED'] = 'x'
+    math.planted = builtins.planted = sys.planted = 'x'
+    sys.setrecursionlimit(50)
+    os.chdir('/')
+    os.umask(0)
+    random.random()
+    return 'planted'
+"""
+    look = """
+import builtins, math, os, random, signal, sys
+def solve(x):
+    return [
+        os.path.exists('/tmp/planted'), os.path.exists('/dev/shm/planted'), 'PLANTED' in os.environ,
+        any(hasattr(module, 'planted') for module in (math, builtins, sys)),
+        sys.getrecursionlimit(), os.getcwd(), os.umask(0), random.random(),
+        [str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGCHLD, signal.SIGTERM)],
+        sorted(sys.modules) == sorted(set(sys.modules)), len(os.listdir('/proc/self/fd')),
+    ]
+"""
+    first = box.run(job(look)).answer.value
+    assert box.run(job(plant)).answer.value == "planted"
+    assert box.run(job(look)).answer.value == first
+    assert first[:4] == [False] * 4
+
+
+def test_a_zygote_that_dies_takes_no_candidate_along():
+    with closing(Bubblewrap(load_profile("stdlib"), "warm")) as box:
+        good = job("def solve(x): return 7")
+        assert box.run(good).status == "ok"
+        for _ in range(2):
+            for pid in children():  # while nobody runs: the next candidate gets another zygote
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.2)
+            assert box.run(good).answer.value == 7
+        with ThreadPoolExecutor(1) as executor:  # while one runs: it is lost, never scored
+            running = executor.submit(box.run, job("import time\ndef solve(x): time.sleep(60)"))
+            time.sleep(1)
+            for pid in children():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            assert running.result(timeout=30).status == "sandbox_lost"
+        assert box.run(good).answer.value == 7
+
+
+def test_zygotes_are_replaced_after_a_while(monkeypatch):
+    monkeypatch.setattr("progevo.sandbox.source.RECYCLE_CANDIDATES", 3)
+    look = job("import os\ndef solve(x): return open('/proc/self/maps').read().splitlines()[0]")
+    with closing(Bubblewrap(load_profile("stdlib"), "warm")) as box:
+        places = [box.run(look).answer.value for _ in range(9)]
+    assert 2 <= len(set(places)) <= 4
 
 
 def test_a_memory_limit_that_the_profile_cannot_live_with_is_a_configuration_error(arm):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
-from progevo.errors import SandboxUnavailable
+from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox.probe import open_sandbox
 
 
@@ -19,11 +21,26 @@ def stand_in(folder, says):
             parent.chmod(0o755)
 
 
-def test_a_host_that_can_confine_is_taken():
-    box = open_sandbox("tabular")
-    assert box.confinement.backend == "bubblewrap"
-    assert box.confinement.rung == "cold"
-    assert box.confinement.version[0].isdigit()
+@pytest.mark.parametrize(("form", "rung"), [("auto", "warm"), ("warm", "warm"), ("pool", "pool"), ("cold", "cold")])
+def test_a_host_that_can_confine_is_taken(form, rung):
+    with closing(open_sandbox("numeric", form)) as box:
+        assert box.confinement.backend == "bubblewrap"
+        assert box.confinement.rung == rung
+        assert box.confinement.version[0].isdigit()
+
+
+def test_where_a_zygote_cannot_make_children_the_next_form_is_taken(monkeypatch):
+    """The ladder: here a kernel that refuses a zygote its children."""
+    monkeypatch.setattr("progevo.sandbox.source.POWERS", ())
+    with closing(open_sandbox("stdlib")) as box:
+        assert box.confinement.rung == "pool"
+    with pytest.raises(SandboxUnavailable):
+        open_sandbox("stdlib", "warm")
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(ConfigError, match="auto, warm, pool, cold"):
+        open_sandbox("stdlib", "lukewarm")
 
 
 def test_without_bwrap_the_refusal_says_how_to_install_it(monkeypatch, tmp_path):
