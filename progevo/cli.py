@@ -208,12 +208,14 @@ def tasks(as_json: bool) -> None:
 
 @main.command()
 @click.option("--profile", default="tabular", show_default=True, help="The sandbox profile to try.")
+@click.option("--sandbox", default="auto", show_default=True, help="The form to try: auto, warm, pool or cold.")
+@click.option("--prove", is_flag=True, help="Attack the sandbox and see that it holds, as every run does first.")
 @json_option
-def doctor(profile: str, as_json: bool) -> None:
+def doctor(profile: str, sandbox: str, prove: bool, as_json: bool) -> None:
     """Whether this host can run candidates: tries the sandbox, and says what to do where it cannot."""
     from progevo.doctor import examine
 
-    found = examine(profile)
+    found = examine(profile, sandbox, prove=prove)
     _print(found, as_json, lambda: [f"{name:<12} {_words(value)}" for name, value in found.items()])
     sys.exit(0 if found["sandbox"] == "works" else 3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from progevo.errors import SandboxUnavailable
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.probe import open_sandbox
+from progevo.sandbox.prove import prove as attack
 
 #: Kernel switches that forbid what Bubblewrap needs, and the value that allows it.
 SWITCHES = (
@@ -19,8 +21,11 @@ SWITCHES = (
 )
 
 
-def examine(profile: str) -> dict[str, Any]:
-    """What was found, by name; `sandbox` is "works" if and only if a program has just run in it."""
+def examine(profile: str, form: str = "auto", *, prove: bool = False) -> dict[str, Any]:
+    """What was found, by name; `sandbox` is "works" if and only if a program has just run in it.
+
+    With `prove`, `proof` says which attacks of the self-test were stopped; a failed one is a refusal.
+    """
     interpreter = find_interpreter()
     found: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -33,9 +38,12 @@ def examine(profile: str) -> dict[str, Any]:
         if file.is_file():
             found[name] = f"{file.read_text().strip()} (needs {wanted})"
     try:
-        box = open_sandbox(profile)
+        with contextlib.closing(open_sandbox(profile, form)) as box:
+            seen = box.confinement
+            confined = f"{seen.backend} {seen.version}, {seen.rung} form, profile {seen.profile}"
+            found |= {"confinement": confined, "limits_refused": seen.limits_refused or "none"}
+            if prove:
+                found["proof"] = attack(box)
     except SandboxUnavailable as error:
         return {**found, "sandbox": str(error)}
-    seen = box.confinement
-    confined = f"{seen.backend} {seen.version}, {seen.rung} form, profile {seen.profile}"
-    return {**found, "confinement": confined, "limits_refused": seen.limits_refused or "none", "sandbox": "works"}
+    return {**found, "sandbox": "works"}

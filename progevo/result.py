@@ -34,6 +34,7 @@ def build_result(
     nodes: Sequence[Node],
     tested: Mapping[int, Outcome],
     confinement: Confinement,
+    proof: Mapping[str, Json] | None,
     search: str,
     constants: Mapping[str, Json],
     shape: Mapping[str, Json],
@@ -88,7 +89,7 @@ def build_result(
             "profile": confinement.profile,
             "limits": dataclasses.asdict(domain.limits),
             "limits_refused": confinement.limits_refused,
-            "proof": None,
+            "proof": dict(proof) if proof is not None else None,
         },
         # No model is asked yet: nothing was drawn, so nothing could arrive damaged, and there is no rate.
         "reply_damage": {

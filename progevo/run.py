@@ -34,9 +34,10 @@ from progevo.journal import Journal, write_file
 from progevo.propose import Proposer
 from progevo.sandbox import Confinement, Sandbox
 from progevo.sandbox.probe import open_sandbox
+from progevo.sandbox.prove import prove
 from progevo.search import Search
 from progevo.search.flat_puct import FlatPuct
-from progevo.types import Ask, Brief, Candidate, Node, Outcome
+from progevo.types import Ask, Brief, Candidate, Json, Node, Outcome
 
 #: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
 REPEATABLE = {"ok", "crashed", "bad_output"}
@@ -57,6 +58,8 @@ class Plan:
     seed: int
     folder: Path
     confinement: Confinement
+    #: What the sandbox's self-test held, where one was made.
+    proof: Mapping[str, Json] | None
 
 
 class Progress(Protocol):
@@ -132,6 +135,7 @@ def run(
     if iterations < 0 or workers < 1 or seed < 0:
         raise ConfigError("iterations must be at least 0, workers at least 1 and seed at least 0")
     box = open_sandbox(domain.profile, sandbox) if isinstance(sandbox, str) else sandbox
+    proof = prove(box) if isinstance(sandbox, str) else None
     progress = progress or Silence()
     folder = Path(out) if out is not None else new_folder(search, domain.name, seed)
     plan = Plan(
@@ -143,6 +147,7 @@ def run(
         seed=seed,
         folder=folder,
         confinement=box.confinement,
+        proof=proof,
     )
     with contextlib.closing(Journal(folder)) as journal:
         loop = _Loop(plan, made, chosen, box, journal, progress, stop or threading.Event())
@@ -292,6 +297,7 @@ class _Loop:
             nodes=self.nodes,
             tested=self.tested,
             confinement=plan.confinement,
+            proof=plan.proof,
             search=plan.search,
             constants=self.search.constants(),
             shape=self.search.summary(),

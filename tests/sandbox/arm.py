@@ -1,10 +1,12 @@
 """Runs jobs in a sandbox and prints how they ended: one arm of the boundary tests, started as root or as nobody.
 
-Standard input holds JSON: {"profile": name, "form": form, "jobs": [{"source", "limits", "request", "files"}, ...]}. The other keys
+Standard input holds JSON: {"profile", "form", "jobs": [{"source", "limits", "request", "files"}, ...]}. The other keys
 take one guarantee away, for twins that show an attack working without it:
 
-    "drop": sequences of parts to leave out of bwrap's command       "environment": variables to let through
-    "add": parts to put in; {"path": P} is a host path to be bound   "without": texts to cut out of runner.py or zygote.py
+    "drop": sequences of parts to leave out of bwrap's command
+    "add": parts to put in; {"path": P} is a host path to be bound
+    "environment": variables to let through
+    "without": texts to cut out of runner.py or zygote.py
 
 "keyring": true gives this process a session keyring, as a log-in does.
 """

@@ -1,0 +1,139 @@
+"""A short self-test of the sandbox against the real kernel: attacks that must fail, seen from the host.
+
+Not a replacement for the tests of the boundary: a check that on this host, now, nothing is switched off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from progevo.errors import SandboxUnavailable
+from progevo.sandbox import Sandbox
+from progevo.types import MIB, Execution, Inputs, Job, Json, Limits, Program
+
+WALL_S = 0.5
+MEMORY_BYTES = 1024 * MIB
+
+WRITE = """
+import os
+def attack():
+    for folder in ('/', '/etc', '/usr/lib', '/usr', '/dev', '/home', '/root', '/var/tmp', {folder!r}):
+        try:
+            with open(os.path.join(folder, {token!r}), 'w') as file:
+                file.write('x')
+        except OSError:
+            pass
+"""
+READ = """
+def attack():
+    try:
+        return open({path!r}).read()
+    except OSError:
+        return ''
+"""
+CONNECT = """
+import socket
+def attack():
+    try:
+        socket.create_connection(('127.0.0.1', {port}), 1)
+    except OSError:
+        pass
+"""
+ORPHAN = """
+import os, time
+def attack():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            open('/proc/self/comm', 'w').write({token!r})
+            os.closerange(0, 64)
+            time.sleep(120)
+        os._exit(0)
+    time.sleep(0.1)
+"""
+MEMORY = "def attack():\n    return len(bytearray({size}))\n"
+WALL = "def attack():\n    while True:\n        pass\n"
+
+
+def prove(sandbox: Sandbox) -> dict[str, Json]:
+    """What was tried and held, as written into the run's result: `{"write": true, ..., "seconds": 0.7}`.
+
+    Raises `SandboxUnavailable` if anything did not hold, or could not be tried.
+    """
+    began = time.monotonic()
+    held: dict[str, Json] = dict(_attacks(sandbox))
+    failed = [name for name, passed in held.items() if not passed]
+    if failed:
+        raise SandboxUnavailable(
+            f"the sandbox does not hold here: the self-test failed on {', '.join(failed)}; nothing has been run"
+            " (progevo doctor --prove shows the self-test)"
+        )
+    return {**held, "seconds": round(time.monotonic() - began, 3)}
+
+
+def _attacks(sandbox: Sandbox) -> Iterator[tuple[str, bool]]:
+    """Each attack by name, and whether it was stopped. The host's own evidence decides, not what the attack says."""
+    token = f"pe{secrets.token_hex(6)}"  # 14 characters: a process name holds 15
+    with tempfile.TemporaryDirectory(prefix="progevo-prove-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        done = _run(sandbox, WRITE.format(folder=name, token=token))
+        places = (Path(place) / token for place in ("/etc", "/usr/lib", "/usr", "/home", "/root", "/var/tmp", name))
+        yield "write", done.status == "ok" and not any(place.exists() for place in places)
+        secret = folder / "secret"
+        secret.write_text(token)
+        secret.chmod(0o644)
+        done = _run(sandbox, READ.format(path=str(secret)))
+        yield "read", _value(done) == ""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.05)
+        done = _run(sandbox, CONNECT.format(port=server.getsockname()[1]))
+        reached = True
+        try:
+            server.accept()[0].close()
+        except TimeoutError:
+            reached = False
+        yield "network", done.status == "ok" and not reached
+    done = _run(sandbox, ORPHAN.format(token=token))
+    yield "orphan", done.status == "ok" and not _alive(token)
+    done = _run(sandbox, MEMORY.format(size=2 * MEMORY_BYTES))
+    yield "memory", done.status == "memory_limit"
+    began = time.monotonic()
+    done = _run(sandbox, WALL)
+    # The host may be busy: what counts is that the clock is held at all, and by whom.
+    yield "wall", done.status == "timeout" and time.monotonic() - began < 60 * WALL_S
+
+
+def _run(sandbox: Sandbox, source: str) -> Execution:
+    limits = Limits(wall_s=20.0 if source != WALL else WALL_S, cpu_s=20, memory_bytes=MEMORY_BYTES)
+    return sandbox.run(
+        Job(
+            program=Program(source),
+            entrypoint="attack",
+            harness=Path(__file__).parent / "probe_harness.py",
+            inputs=Inputs(),
+            limits=limits,
+        )
+    )
+
+
+def _value(done: Execution) -> Any:
+    return done.answer.value if done.answer is not None else None
+
+
+def _alive(name: str) -> bool:
+    """Whether a process of this name runs anywhere on the host."""
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if (Path("/proc") / str(pid) / "comm").read_text().strip() == name:
+                return True
+    return False

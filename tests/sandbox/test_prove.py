@@ -1,0 +1,48 @@
+"""The self-test: it holds where the sandbox does, and refuses where one guarantee is gone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from progevo.errors import SandboxUnavailable
+from progevo.sandbox import launch, runner
+from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.profile import load_profile
+from progevo.sandbox.prove import prove
+
+
+@pytest.mark.parametrize("form", ["warm", "pool", "cold"])
+def test_the_self_test_holds_here(form):
+    with closing(Bubblewrap(load_profile("stdlib"), form)) as box:
+        proof = prove(box)
+    assert {name for name, held in proof.items() if held is True} == {
+        "write", "read", "network", "orphan", "memory", "wall",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gone", "attack"),
+    [
+        ('        (resource.RLIMIT_AS, limits["memory_bytes"]),\n', "memory"),
+        ("    load_filter(surroundings.filter)\n", "network"),
+    ],
+)
+def test_a_guarantee_that_is_gone_is_a_refusal(monkeypatch, tmp_path, gone, attack):
+    """The network is held twice, by the filter and by the namespace: both have to go."""
+    import shutil
+
+    shutil.copytree(launch.ROOM, tmp_path / "room")
+    inside = tmp_path / "room" / "runner.py"
+    assert inside.read_text().count(gone) == 1
+    inside.write_text(inside.read_text().replace(gone, ""))
+    monkeypatch.setattr(launch, "ROOM", tmp_path / "room")
+    if attack == "network":
+        whole = launch.command
+        monkeypatch.setattr(launch, "command", lambda *args: [part for part in whole(*args) if part != "--unshare-net"])
+    if attack == "memory":  # the host's watch over all processes would notice it too
+        monkeypatch.setattr("progevo.sandbox.cell.Cell.measure", lambda cell: (0.0, 0))
+    with closing(Bubblewrap(load_profile("stdlib"), "cold")) as box, pytest.raises(SandboxUnavailable, match=attack):
+        prove(box)
+    assert runner.INPUTS  # the real one is untouched
