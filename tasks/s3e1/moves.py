@@ -1,261 +1,32 @@
 """Small changes to programs of S3E1, for the offline mutator: each changes one thing and none is a finished method.
 
 They read any program that loads its two tables with `read_csv`; where they find nothing to change they say `None`.
-Counts of trees, rounds and members stay at 50 or below, as the prompt asks.
+Those of the model stand in `estimators.py`, those of the tables and of the predictions here.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import libcst as cst
 import libcst.matchers as m
 
-from progevo.rewrite import TreeRewrite, statements, with_import
+from progevo.rewrite import TreeRewrite, put, statements, with_import
+from progevo.tasks.s3e1.estimators import (
+    average_seeds,
+    average_with_another,
+    prepare_inputs,
+    set_neighbours,
+    set_parameter,
+    swap_estimator,
+    transform_target,
+)
 from progevo.types import Move
 
 TARGET = "MedHouseVal"
-
-#: One value that a parameter may take.
-Value = int | float | str
-
-
-# --- estimators -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A regressor: where it is imported from, how it is first written, and what may be set on it."""
-
-    module: str
-    arguments: str = ""
-    parameters: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    #: Several of it, each under a random state of its own, can be averaged within the rules and the time.
-    light_and_random: bool = False
-
-
-FOREST: Mapping[str, Sequence[Value]] = {
-    "min_samples_leaf": (1, 2, 3, 5, 8),
-    "max_features": (0.3, 0.5, 0.7, 1.0),
-    "max_depth": (12, 16, 20),
-}
-KINDS: Mapping[str, Kind] = {
-    "HistGradientBoostingRegressor": Kind(
-        "sklearn.ensemble",
-        "max_iter=50, random_state=0",
-        {
-            "learning_rate": (0.05, 0.08, 0.1, 0.13, 0.16, 0.2),
-            "max_leaf_nodes": (15, 23, 31, 47, 63),
-            "min_samples_leaf": (10, 20, 40, 80),
-            "l2_regularization": (0.1, 1.0, 10.0),
-            "max_features": (0.3, 0.5, 0.7, 1.0),
-        },
-        light_and_random=True,
-    ),
-    "GradientBoostingRegressor": Kind(
-        "sklearn.ensemble",
-        "n_estimators=50, subsample=0.5, random_state=0",
-        {
-            "learning_rate": (0.1, 0.15, 0.2, 0.3),
-            "max_depth": (3, 4, 5, 6),
-            "min_samples_leaf": (1, 5, 10, 20),
-            "max_features": (0.3, 0.5, 0.7, 1.0),
-        },
-    ),
-    "RandomForestRegressor": Kind(
-        "sklearn.ensemble", "n_estimators=50, max_features=0.5, max_samples=0.3, random_state=0", FOREST
-    ),
-    "ExtraTreesRegressor": Kind(
-        "sklearn.ensemble", "n_estimators=50, min_samples_leaf=3, random_state=0", FOREST
-    ),
-    "DecisionTreeRegressor": Kind(
-        "sklearn.tree",
-        "min_samples_leaf=20, random_state=0",
-        {"min_samples_leaf": (5, 10, 20, 40), "max_features": (0.5, 0.7, 1.0)},
-        light_and_random=True,
-    ),
-    "KNeighborsRegressor": Kind(
-        "sklearn.neighbors",
-        "n_neighbors=10",
-        {"n_neighbors": (2, 3, 5, 8, 12, 20, 30), "weights": ("uniform", "distance")},
-    ),
-    "Ridge": Kind("sklearn.linear_model", "", {"alpha": (0.1, 1.0, 10.0, 100.0)}),
-    "LinearRegression": Kind("sklearn.linear_model"),
-}
-#: Estimators that put themselves round another one.
-WRAPPERS = frozenset({"VotingRegressor", "BaggingRegressor", "StackingRegressor", "TransformedTargetRegressor"})
-#: Kinds that feel the scale or the shape of a column; trees do not.
-SCALED = frozenset({"KNeighborsRegressor", "Ridge", "LinearRegression"})
-
-
-class Estimator(NamedTuple):
-    """A call that builds an estimator, and the names of the calls round it, outermost first."""
-
-    name: str
-    call: cst.Call
-    around: tuple[str, ...]
-
-
-class EstimatorReader(cst.CSTVisitor):
-    """Collects the estimators of a program in the order of its text."""
-
-    def __init__(self) -> None:
-        self.found: list[Estimator] = []
-        self.around: list[str] = []
-
-    def visit_Call(self, node: cst.Call) -> None:
-        name = callee(node)
-        if name in KINDS or name in WRAPPERS:
-            self.found.append(Estimator(name, node, tuple(self.around)))
-        self.around.append(name)
-
-    def leave_Call(self, original_node: cst.Call) -> None:
-        self.around.pop()
-
-
-def callee(call: cst.Call) -> str:
-    """The last word of what is called: `"read_csv"` for `pd.read_csv(...)`, empty for anything unnamed."""
-    function = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    return function.value if isinstance(function, cst.Name) else ""
-
-
-def estimators(tree: cst.Module) -> list[Estimator]:
-    """All estimators that a program builds."""
-    reader = EstimatorReader()
-    tree.visit(reader)
-    return reader.found
-
-
-def model(tree: cst.Module) -> list[Estimator]:
-    """The model: the last estimator that stands in no other, with all those inside it; earlier ones make features."""
-    found = estimators(tree)
-    starts = [index for index, estimator in enumerate(found) if not WRAPPERS.intersection(estimator.around)]
-    return found[starts[-1] :] if starts else []
-
-
-def put(tree: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
-    """The tree with one node replaced by another."""
-    changed = tree.deep_replace(old, new)
-    assert isinstance(changed, cst.Module)
-    return changed
-
-
-def written(kind: str) -> str:
-    """The call that first builds an estimator of a kind."""
-    return f"{kind}({KINDS[kind].arguments})"
-
-
-def swap_estimator(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    parts = [part for part in model(tree) if part.name in KINDS]
-    if not parts:
-        return None
-    old = rng.choice(parts)
-    averaged = seed_of(old.call) is not None  # what is averaged over seeds stays light and random
-    kind = rng.choice([k for k in KINDS if k != old.name and (KINDS[k].light_and_random or not averaged)])
-    new = cst.parse_expression(written(kind))
-    assert isinstance(new, cst.Call)
-    if (seed := seed_of(old.call)) is not None:
-        new = with_argument(new, "random_state", seed)
-    return with_import(put(tree, old.call, new), KINDS[kind].module, kind)
-
-
-def set_parameter(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    found = [e for e in estimators(tree) if e.name in KINDS and KINDS[e.name].parameters]
-    if not found:
-        return None
-    call = rng.choice(found)
-    parameter, values = rng.choice(list(KINDS[call.name].parameters.items()))
-    present = argument(call.call, parameter)
-    now = None if present is None else tree.code_for_node(present.value)
-    value = rng.choice([text for text in map(literal, values) if text != now])
-    return put(tree, call.call, with_argument(call.call, parameter, cst.parse_expression(value)))
-
-
-def literal(value: Value) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)
-
-
-def argument(call: cst.Call, keyword: str) -> cst.Arg | None:
-    """The keyword argument of that name, if a call has it."""
-    return next((arg for arg in call.args if arg.keyword is not None and arg.keyword.value == keyword), None)
-
-
-def with_argument(call: cst.Call, keyword: str, value: cst.BaseExpression) -> cst.Call:
-    """The call with a keyword argument set: in its place where it stands already, else at the end."""
-    present = argument(call, keyword)
-    if present is not None:
-        return call.with_changes(
-            args=[arg.with_changes(value=value) if arg is present else arg for arg in call.args]
-        )
-    plain = cst.SimpleWhitespace("")
-    equal = cst.AssignEqual(whitespace_before=plain, whitespace_after=plain)
-    return call.with_changes(args=[*call.args, cst.Arg(value, keyword=cst.Name(keyword), equal=equal)])
-
-
-def seed_of(call: cst.Call) -> cst.Name | None:
-    """The variable that a call takes its random state from: it is one of several then."""
-    state = argument(call, "random_state")
-    return state.value if state is not None and isinstance(state.value, cst.Name) else None
-
-
-def average_seeds(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    parts = [p for p in model(tree) if p.name in KINDS and KINDS[p.name].light_and_random and seed_of(p.call) is None]
-    if not parts:
-        return None
-    part = rng.choice(parts)
-    one = tree.code_for_node(with_argument(part.call, "random_state", cst.Name("seed")))
-    members = f'[(f"seed {{seed}}", {one}) for seed in range({rng.choice((4, 6, 8))})]'
-    return wrapped(tree, part.call, f"VotingRegressor({members})", "sklearn.ensemble", "VotingRegressor")
-
-
-def average_with_another(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    whole = model(tree)
-    if not whole or any(part.name == "VotingRegressor" and written_out(part.call) for part in whole):
-        return None
-    kind = rng.choice([k for k in KINDS if k not in {part.name for part in whole}])
-    text = f'VotingRegressor([("first", {tree.code_for_node(whole[0].call)}), ("second", {written(kind)})])'
-    tree = wrapped(tree, whole[0].call, text, "sklearn.ensemble", "VotingRegressor")
-    return with_import(tree, KINDS[kind].module, kind)
-
-
-def written_out(call: cst.Call) -> bool:
-    """Whether a call averages a written-out list of estimators (and not one estimator over seeds)."""
-    return bool(call.args) and isinstance(call.args[0].value, cst.List)
-
-
-def transform_target(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    whole = model(tree)
-    if not whole or any(part.name == "TransformedTargetRegressor" for part in whole):
-        return None
-    there, back = rng.choice((("np.log", "np.exp"), ("np.sqrt", "np.square")))
-    inner = tree.code_for_node(whole[0].call)
-    text = f"TransformedTargetRegressor(regressor={inner}, func={there}, inverse_func={back})"
-    tree = wrapped(tree, whole[0].call, text, "sklearn.compose", "TransformedTargetRegressor")
-    return with_import(tree, "numpy as np")
-
-
-def prepare_inputs(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    parts = [part for part in model(tree) if part.name in SCALED and "make_pipeline" not in part.around]
-    if not parts:
-        return None
-    part = rng.choice(parts)
-    step, arguments = rng.choice(
-        (("StandardScaler", ""), ("QuantileTransformer", ""), ("PolynomialFeatures", "include_bias=False"))
-    )
-    text = f"make_pipeline({step}({arguments}), {tree.code_for_node(part.call)})"
-    tree = wrapped(tree, part.call, text, "sklearn.pipeline", "make_pipeline")
-    return with_import(tree, "sklearn.preprocessing", step)
-
-
-def wrapped(tree: cst.Module, inner: cst.Call, text: str, module: str, name: str) -> cst.Module:
-    """The tree with a call replaced by an expression that holds it, and the import which that needs."""
-    return with_import(put(tree, inner, cst.parse_expression(text)), module, name)
-
-
-# --- tables and columns ---------------------------------------------------------------------------------------------
 
 
 class Tables(NamedTuple):
@@ -320,7 +91,7 @@ def nearest_value(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     train, test = where.train, where.test
     text = f"""\
 place, value = ["Latitude", "Longitude"], {train}["{TARGET}"]
-nearest = KNeighborsRegressor(n_neighbors=1)
+nearest = KNeighborsRegressor(n_neighbors=2)
 # Out of fold: no training row may see its own value.
 {train}["nearest_value"] = cross_val_predict(nearest, {train}[place], value, cv=5)
 {test}["nearest_value"] = nearest.fit({train}[place], value).predict({test}[place])
@@ -370,19 +141,25 @@ def distance(latitude: float, longitude: float) -> str:
     return f'np.hypot({{frame}}["Latitude"] - {latitude}, {{frame}}["Longitude"] + {-longitude})'
 
 
-RATIOS = {
+COLUMNS = {
     "rooms_per_person": '{frame}["AveRooms"] / {frame}["AveOccup"]',
     "bedroom_share": '{frame}["AveBedrms"] / {frame}["AveRooms"]',
     "households": '{frame}["Population"] / {frame}["AveOccup"]',
     "income_per_person": '{frame}["MedInc"] / {frame}["AveOccup"]',
     "income_per_room": '{frame}["MedInc"] / {frame}["AveRooms"]',
+    "log_income": 'np.log1p({frame}["MedInc"])',
+    "log_rooms": 'np.log1p({frame}["AveRooms"])',
+    "log_people": 'np.log1p({frame}["AveOccup"])',
 }
-CITIES = {
+PLACES = {
     "to_los_angeles": distance(34.05, -118.24),
     "to_san_francisco": distance(37.77, -122.42),
     "to_san_diego": distance(32.72, -117.16),
-    "to_san_jose": distance(37.34, -121.89),
     "to_sacramento": distance(38.58, -121.49),
+    "north_by_15": '0.966 * {frame}["Latitude"] + 0.259 * {frame}["Longitude"]',
+    "north_by_30": '0.866 * {frame}["Latitude"] + 0.5 * {frame}["Longitude"]',
+    "north_by_45": '0.707 * {frame}["Latitude"] + 0.707 * {frame}["Longitude"]',
+    "north_by_60": '0.5 * {frame}["Latitude"] + 0.866 * {frame}["Longitude"]',
 }
 #: Points along the coast, from the border of Oregon to that of Mexico.
 COAST = """\
@@ -392,17 +169,6 @@ coast = [
 ]
 """
 TO_COAST = 'np.min([np.hypot({frame}["Latitude"] - a, {frame}["Longitude"] - b) for a, b in coast], axis=0)'
-ROTATIONS = {
-    f"north_{angle}": f'{north} * {{frame}}["Latitude"] + {east} * {{frame}}["Longitude"]'
-    for angle, north, east in (
-        (15, 0.966, 0.259), (30, 0.866, 0.5), (45, 0.707, 0.707), (60, 0.5, 0.866), (135, -0.707, 0.707)
-    )
-}
-LOGS = {
-    f"log_{column.lower()}": f'np.log1p({{frame}}["{column}"])'
-    for column in ("MedInc", "AveRooms", "AveBedrms", "Population", "AveOccup")
-}
-
 
 
 def coast_distance(tree: cst.Module, rng: random.Random) -> cst.Module | None:
@@ -412,9 +178,6 @@ def coast_distance(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     tree = with_column(tree, where, "coast_distance", TO_COAST)
     where = tables(tree)
     return where and with_import(inserted(tree, where, COAST), "numpy as np")
-
-
-# --- predictions ----------------------------------------------------------------------------------------------------
 
 
 def clip(tree: cst.Module, rng: random.Random) -> cst.Module | None:
@@ -435,18 +198,17 @@ MOVES: tuple[Move, ...] = tuple(
     Move(name=name, rewrite=TreeRewrite(change), about=about)
     for name, change, about in (
         ("swap-estimator", swap_estimator, "Replaces a part of the model by an estimator of another kind."),
-        ("set-parameter", set_parameter, "Sets one parameter of one estimator."),
+        ("set-parameter", set_parameter, "Sets one parameter of one estimator in the model."),
+        ("set-neighbours", set_neighbours, "Sets how many neighbours an estimator averages, in the model or a column."),
         ("average-seeds", average_seeds, "Averages an estimator over 4, 6 or 8 random states."),
         ("average-with-another", average_with_another, "Averages the model with an estimator of another kind."),
         ("transform-target", transform_target, "Fits the logarithm or the square root of the target."),
-        ("prepare-inputs", prepare_inputs, "Scales, ranks or multiplies out the inputs of a model that feels their scale."),
+        ("prepare-inputs", prepare_inputs, "Scales or ranks the inputs of a model that feels their scale."),
         ("drop-id", drop_id, "Leaves the row's number out of the features."),
-        ("ratio-column", NewColumn(RATIOS), "Adds one ratio of rooms, people or income."),
-        ("city-column", NewColumn(CITIES), "Adds the distance to one large city."),
+        ("ratio-column", NewColumn(COLUMNS), "Adds a ratio of rooms, people or income, or a logarithm."),
+        ("place-column", NewColumn(PLACES), "Adds the distance to a large city, or the location along a slanted axis."),
         ("coast-column", coast_distance, "Adds the distance to the coast."),
-        ("rotated-column", NewColumn(ROTATIONS), "Adds the location along one slanted axis."),
-        ("log-column", NewColumn(LOGS), "Adds the logarithm of one column."),
-        ("nearest-column", nearest_value, "Adds the value of the nearest training district, out of fold."),
+        ("nearest-column", nearest_value, "Adds the mean value of the two nearest training districts, out of fold."),
         ("clip", clip, "Keeps the predictions within the range of the training values."),
     )
 )

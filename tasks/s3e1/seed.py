@@ -1,4 +1,4 @@
-"""House values of California districts, predicted by a straight line through every column."""
+"""House values of California districts, predicted from what the census says about them."""
 
 import pandas as pd
 from sklearn.linear_model import LinearRegression
@@ -11,7 +11,7 @@ def train_and_predict(train_path, test_path):
     train = pd.read_csv(train_path)
     test = pd.read_csv(test_path)
 
-    # Every column but the target is a feature, even the row's id.
+    # Every column but the target is a feature.
     features = [column for column in train.columns if column != TARGET]
 
     model = LinearRegression()
