@@ -27,7 +27,7 @@ import tomli_w
 
 from progevo import result as results
 from progevo.domain import SEARCH, TEST, Domain
-from progevo.errors import ConfigError, ProposerError, SandboxUnavailable, TaskError
+from progevo.errors import ConfigError, ProgevoError, ProposerError, SandboxUnavailable, TaskError
 from progevo.evaluate import confine, evaluate, screen
 from progevo.execute import open_executor
 from progevo.journal import Journal, write_file
@@ -41,6 +41,9 @@ from progevo.types import Ask, Brief, Candidate, Json, Node, Outcome
 
 #: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
 REPEATABLE = {"ok", "crashed", "bad_output"}
+
+#: So many lost sandboxes one after another, and the host is not fit to go on.
+LOST_IN_A_ROW = 3
 
 #: Packages whose version can change what a score means.
 PACKAGES = ("progevo", "libcst", "numpy", "pandas", "scikit-learn", "scipy")
@@ -134,30 +137,28 @@ def run(
     chosen = _make_proposer(proposer, domain)
     if iterations < 0 or workers < 1 or seed < 0:
         raise ConfigError("iterations must be at least 0, workers at least 1 and seed at least 0")
-    box = open_sandbox(domain.profile, sandbox) if isinstance(sandbox, str) else sandbox
-    proof = prove(box) if isinstance(sandbox, str) else None
-    progress = progress or Silence()
-    folder = Path(out) if out is not None else new_folder(search, domain.name, seed)
-    plan = Plan(
-        domain=domain,
-        search=search,
-        proposer=chosen.name,
-        iterations=iterations,
-        workers=workers,
-        seed=seed,
-        folder=folder,
-        confinement=box.confinement,
-        proof=proof,
-    )
-    with contextlib.closing(Journal(folder)) as journal:
-        loop = _Loop(plan, made, chosen, box, journal, progress, stop or threading.Event())
-        write_file(folder / "config.toml", tomli_w.dumps(_config(plan, made, settings or {})).encode())
-        progress.started(plan)
-        try:
-            return loop.run()
-        finally:
-            if isinstance(sandbox, str):
-                box.close()
+    with contextlib.ExitStack() as stack:
+        if isinstance(sandbox, str):
+            box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, sandbox)))
+            proof = prove(box)
+        else:
+            box, proof = sandbox, None
+        plan = Plan(
+            domain=domain,
+            search=search,
+            proposer=chosen.name,
+            iterations=iterations,
+            workers=workers,
+            seed=seed,
+            folder=Path(out) if out is not None else new_folder(search, domain.name, seed),
+            confinement=box.confinement,
+            proof=proof,
+        )
+        journal = stack.enter_context(contextlib.closing(Journal(plan.folder)))
+        write_file(plan.folder / "config.toml", tomli_w.dumps(_config(plan, made, settings or {})).encode())
+        shown = progress or Silence()
+        shown.started(plan)
+        return _Loop(plan, made, chosen, box, journal, shown, stop or threading.Event()).run()
 
 
 class _Loop:
@@ -196,6 +197,9 @@ class _Loop:
             raise
         except ProposerError:
             stop_reason = "proposer_failed"
+            raise
+        except SandboxUnavailable:
+            stop_reason = "sandbox_lost"
             raise
         finally:
             journal.ended(stop_reason)
@@ -248,14 +252,23 @@ class _Loop:
                             twin_of=twin_of,
                         )
                     )
+                    self._mind_the_host()
             except BaseException:
                 self.sandbox.close()  # so that leaving the executor does not wait for what nobody wants any more
                 raise
 
+    def _mind_the_host(self) -> None:
+        """Stops a run whose host loses one sandbox after another: what follows would say nothing of the programs."""
+        last = self.nodes[-LOST_IN_A_ROW:]
+        if all(node.outcome.status == "sandbox_lost" for node in last):
+            raise SandboxUnavailable(
+                f"the sandbox was lost {len(last)} times in a row, three attempts each; the last time: "
+                f"{last[-1].outcome.reason}; progevo doctor shows whether this host can still run candidates"
+            )
+
     def _judge(self, ask: Ask, history: tuple[Node, ...]) -> tuple[Candidate, Outcome, int | None]:
         """One candidate and what became of it; the third is the node whose outcome it took over, if any."""
-        rng = random.Random(f"progevo {self.plan.seed} {ask.step} propose")
-        candidate = self.proposer.propose(Brief(step=ask.step, parent=history[ask.parent], history=history, rng=rng))
+        candidate = self._propose(ask, history)
         refused = screen(self.plan.domain, candidate)
         if refused is not None:
             return candidate, refused, None
@@ -265,6 +278,19 @@ class _Loop:
         if twin is not None and twin < len(history) and history[twin].outcome.status in REPEATABLE:
             return candidate, history[twin].outcome, twin
         return candidate, confine(self.plan.domain, candidate, SEARCH, self.sandbox), None
+
+    def _propose(self, ask: Ask, history: tuple[Node, ...]) -> Candidate:
+        rng = random.Random(f"progevo {self.plan.seed} {ask.step} propose")
+        brief = Brief(step=ask.step, parent=history[ask.parent], history=history, rng=rng)
+        try:
+            return self.proposer.propose(brief)
+        except ProgevoError:
+            raise
+        except Exception as error:
+            raise ProposerError(
+                f"the proposer {self.proposer.name!r} raised {type(error).__name__} at step {ask.step}: {error};"
+                " what was scored until then is in the run folder"
+            ) from error
 
     def _tell(self, node: Node) -> None:
         """Journal first, then search: a crash between the two replays cleanly."""

@@ -292,6 +292,27 @@ class OneNumber:
         return Score(score=answer.arrays[0][0])
 
 
+def test_a_host_that_loses_every_sandbox_ends_the_run(tmp_path, toy):
+    box = Losing([0, 99])
+    sources = [answers(number) for number in range(1, 9)]
+    domain = toy(splits=(SEARCH,), evaluator=OneNumber())
+    with pytest.raises(SandboxUnavailable, match="lost 3 times in a row"):
+        run(domain, proposer=Scripted(sources), iterations=8, out=tmp_path / "r", sandbox=box)
+    record = read_run(tmp_path / "r")
+    assert [node.outcome.status for node in record.nodes] == ["ok", *["sandbox_lost"] * 3]
+    assert record.stop_reason == "sandbox_lost"
+
+
+def test_a_proposer_with_a_bug_is_a_proposer_that_failed(tmp_path, toy):
+    class Buggy(Drawn):
+        def propose(self, brief):
+            raise ZeroDivisionError("oh")
+
+    with pytest.raises(ProposerError, match="'drawn' raised ZeroDivisionError at step 1: oh"):
+        run(toy(), proposer=Buggy(), iterations=2, out=tmp_path / "r")
+    assert read_run(tmp_path / "r").stop_reason == "proposer_failed"
+
+
 def test_a_sandbox_lost_on_the_seed_is_no_fault_of_the_task(tmp_path, toy):
     with pytest.raises(SandboxUnavailable):
         run(toy(evaluator=OneNumber()), iterations=1, out=tmp_path / "r", sandbox=Losing([9]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -57,7 +58,8 @@ def train_and_predict(train_path, test_path):
 
 @pytest.fixture(scope="module")
 def box():
-    return open_sandbox("tabular")
+    with closing(open_sandbox("tabular")) as made:
+        yield made
 
 
 def judged(domain, source, split, box):
