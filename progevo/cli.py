@@ -256,6 +256,29 @@ def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
     _print(found, as_json, lambda: _table(found["rows"]))
 
 
+@bench.command("sandbox")
+@click.option("--profile", "profiles", multiple=True, help="stdlib, numeric or tabular; may be given again.")
+@click.option("--rounds", type=int, help="How often each form runs in turn.  [default: 5]")
+@click.option("--quick", is_flag=True, help="Two rounds, for a first look.")
+@click.option("--soak", "soak_count", type=int, default=0, help="Then so many mixed candidates through one zygote.")
+@click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw it as well; needs progevo[plot].")
+@json_option
+def bench_sandbox(
+    profiles: tuple[str, ...], rounds: int | None, quick: bool, soak_count: int, picture: Path | None, as_json: bool
+) -> None:
+    """What a candidate costs in each form of the sandbox, how its limits bite, what it holds. One to two minutes."""
+    from progevo.bench import bench_sandbox as measure
+    from progevo.bench import plot, sandbox_lines
+
+    settings: dict[str, Any] = {"quick": quick, "rounds": rounds, "soak_count": soak_count}
+    if profiles:
+        settings["profiles"] = profiles
+    found = measure(**settings, say=lambda line: click.echo(line, err=True))
+    if picture is not None:
+        plot(found, picture)
+    _print(found, as_json, lambda: sandbox_lines(found))
+
+
 @contextmanager
 def _draining() -> Iterator[threading.Event]:
     """An event that the first interrupt sets; the second interrupt is a `KeyboardInterrupt`."""

@@ -120,7 +120,7 @@ class Bubblewrap:
             self._idle = [entry for entry in self._idle if entry[0] == surroundings]
         for _, other in others:
             other.close()
-        source = same[-1][1] if same else self._new_source(surroundings)
+        source = same[-1][1] if same else self.new_source(surroundings)
         try:
             yield source
             source.prepare()
@@ -148,7 +148,8 @@ class Bubblewrap:
                 self._running.discard(cell)
             cell.close()
 
-    def _new_source(self, surroundings: Surroundings) -> Source:
+    def new_source(self, surroundings: Surroundings) -> Source:
+        """Where the cells of one candidate after another come from."""
         told = wire.encode(
             {
                 "packages": self._launcher.packages,

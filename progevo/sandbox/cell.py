@@ -76,16 +76,31 @@ class Cell:
     def measure(self) -> tuple[float, int]:
         """CPU seconds so far, of the dead too, and bytes of memory now, of all processes together."""
         memory = 0
-        for pid in self._processes():
+        for pid in self.processes():
             with contextlib.suppress(psutil.Error):
                 process = psutil.Process(pid)
                 self._cpu_s[pid, process.create_time()] = sum(process.cpu_times()[:2])
                 memory += process.memory_info().rss - process.memory_info().shared
         return sum(self._cpu_s.values()), memory
 
-    def _processes(self) -> list[int]:
+    def weigh(self) -> int:
+        """Bytes of memory now, of all processes together, what several of them share counted once.
+
+        `measure` counts the pages that a fork shares for each process: an upper bound, and a hundred times cheaper.
+        """
+        memory = 0
+        for pid in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                try:
+                    memory += process.memory_full_info().pss
+                except psutil.AccessDenied:
+                    memory += process.memory_info().rss - process.memory_info().shared
+        return memory
+
+    def processes(self) -> list[int]:
         """Every process in it. Asked of the kernel itself: to look through all of a host's takes milliseconds."""
-        found, waiting = [], self._first()
+        found, waiting = [], [self.pid] if self.pid is not None else []
         while waiting:
             pid = waiting.pop()
             with contextlib.suppress(OSError):
@@ -95,9 +110,11 @@ class Cell:
             found.append(pid)
         return found
 
-    def _first(self) -> list[int]:
+    @property
+    def pid(self) -> int | None:
+        """The host's number of its first process; `None` where it is gone."""
         if self._init is None:
-            return []
+            return None
         with open(f"/proc/self/fdinfo/{self._init}", encoding="ascii") as facts:
             pid = int(re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)[1])  # type: ignore[index]
-        return [pid] if pid > 0 else []
+        return pid if pid > 0 else None

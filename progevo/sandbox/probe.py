@@ -10,6 +10,7 @@ from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox import Sandbox
 from progevo.sandbox.bubblewrap import Bubblewrap, Form
 from progevo.sandbox.profile import Profile, load_profile
+from progevo.sandbox.seatbelt import Seatbelt
 from progevo.types import Execution, Inputs, Job, Limits, Program
 
 #: What bwrap or `stage` says -> what it means and what to do. The first that matches is taken.
@@ -46,8 +47,8 @@ CURES = (
 )
 
 
-#: From the fastest to the plainest.
-FORMS: tuple[Form, ...] = ("warm", "pool", "cold")
+#: By system, from the fastest to the plainest.
+FORMS: dict[str, tuple[Form, ...]] = {"linux": ("warm", "pool", "cold"), "darwin": ("cold",)}
 
 
 def open_sandbox(profile: str | Profile, form: str = "auto") -> Sandbox:
@@ -58,21 +59,27 @@ def open_sandbox(profile: str | Profile, form: str = "auto") -> Sandbox:
     Raises `SandboxUnavailable` with the cause and the cure, `ConfigError` for a profile or a form that is not there.
     """
     loaded = load_profile(profile) if isinstance(profile, str) else profile
-    if form not in (*FORMS, "auto"):
-        raise ConfigError(f"there is no form {form!r} of the sandbox; the forms are auto, {', '.join(FORMS)}")
-    if sys.platform != "linux":
+    forms = FORMS.get(sys.platform, ())
+    if not forms:
         raise SandboxUnavailable(
-            f"candidates run only in a sandbox, and the one for {sys.platform} (Seatbelt) is not built yet;"
-            " run progevo on Linux, in a virtual machine if need be"
+            f"candidates run only in a sandbox, and there is none for {sys.platform}: progevo has Bubblewrap for Linux"
+            " and Seatbelt for macOS; run it on Linux, in a virtual machine if need be"
         )
+    if form not in (*forms, "auto"):
+        raise ConfigError(f"there is no form {form!r} of the sandbox here; the forms are auto, {', '.join(forms)}")
     tried = Execution(status="sandbox_lost", reason="no form was tried")
-    for wanted in [each for each in FORMS if form in (each, "auto")]:
-        sandbox = Bubblewrap(loaded, wanted)
+    for wanted in [each for each in forms if form in (each, "auto")]:
+        sandbox = sandbox_of(sys.platform, loaded, wanted)
         tried = sandbox.run(probe_job(loaded))
         if tried.status == "ok" and tried.answer is not None and tried.answer.value == "confined":
             return sandbox
         sandbox.close()
-    raise SandboxUnavailable(refusal(tried))
+    raise SandboxUnavailable(refusal(tried, sandbox.confinement.backend))
+
+
+def sandbox_of(system: str, profile: Profile, form: Form) -> Sandbox:
+    """The system's own kind of sandbox."""
+    return Seatbelt(profile) if system == "darwin" else Bubblewrap(profile, form)
 
 
 def probe_job(profile: Profile) -> Job:
@@ -87,9 +94,11 @@ def probe_job(profile: Profile) -> Job:
     )
 
 
-def refusal(tried: Execution) -> str:
+def refusal(tried: Execution, backend: str) -> str:
     """Why a probe that failed means a refusal, in the words of the tool that failed and in plain ones."""
     said = f"{tried.reason}\n{tried.log_tail}"
+    if backend == "seatbelt":
+        return f"candidates run only in a sandbox, and the probe of Seatbelt failed here: {said[-2000:].strip()}"
     cure = next((cure for signs, cure in CURES if any(sign in said for sign in signs)), "")
     who = "root (which becomes nobody first)" if os.geteuid() == 0 else "an unprivileged user"
     text = f"candidates run only in a sandbox, and the probe of Bubblewrap failed here as {who}: {tried.reason}"

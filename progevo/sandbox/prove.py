@@ -5,7 +5,6 @@ Not a replacement for the tests of the boundary: a check that on this host, now,
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import socket
 import tempfile
@@ -51,16 +50,19 @@ def attack():
 ORPHAN = """
 import os, time
 def attack():
-    if os.fork() == 0:
-        os.setsid()
+    try:
         if os.fork() == 0:
-            open('/proc/self/comm', 'w').write({token!r})
-            os.closerange(0, 64)
-            time.sleep(120)
-        os._exit(0)
-    time.sleep(0.1)
+            os.setsid()
+            if os.fork() == 0:
+                open('/proc/self/comm', 'w').write({token!r})
+                os.closerange(0, 64)
+                time.sleep(120)
+            os._exit(0)
+        time.sleep(0.1)
+    except OSError:
+        pass
 """
-MEMORY = "def attack():\n    return len(bytearray({size}))\n"
+MEMORY = "import time\ndef attack():\n    kept = b'x' * {size}\n    time.sleep(2)\n    return len(kept)\n"
 WALL = "def attack():\n    while True:\n        pass\n"
 
 
@@ -132,8 +134,4 @@ def _value(done: Execution) -> Any:
 
 def _alive(name: str) -> bool:
     """Whether a process of this name runs anywhere on the host."""
-    for pid in psutil.pids():
-        with contextlib.suppress(OSError):
-            if (Path("/proc") / str(pid) / "comm").read_text().strip() == name:
-                return True
-    return False
+    return any(process.info["name"] == name for process in psutil.process_iter(["name"]))

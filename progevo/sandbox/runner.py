@@ -13,6 +13,9 @@ socket. In order:
 
 Whatever the child sends is a claim of the candidate's. The host checks and scores it. In the warm form, `zygote`
 imports once, and does the rest in a child of its own for every candidate.
+
+Where the kernel has no namespaces (macOS, see `seatbelt`) the sandbox is one process that can start no other. It
+prepares, sets its limits and becomes the candidate itself (`stand_alone`); its supervisor is the host.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 import traceback
 import types
 from pathlib import Path
@@ -66,12 +70,18 @@ class Surroundings(NamedTuple):
     seed: int
     #: What a candidate's answer may weigh.
     answer_bytes: int
+    #: The folder of the named inputs.
+    inputs: Path
 
 
 def main() -> None:
-    """Prepares, and supervises one candidate; argument 1 is the descriptor of the host's socket."""
+    """Prepares, and supervises or becomes one candidate; argument 1 is the descriptor of the host's socket."""
     control = open_control()
-    supervise(control, prepare(read_frame(control)))
+    told = read_frame(control)
+    surroundings = prepare(told)
+    if told.get("alone"):
+        stand_alone(control, surroundings)
+    supervise(control, surroundings)
 
 
 def open_control() -> socket.socket:
@@ -89,7 +99,8 @@ def prepare(told: dict[str, Any]) -> Surroundings:
     for name in told["preload"]:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"], told["answer_bytes"])
+    inputs = Path(told.get("inputs", INPUTS))
+    return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"], told["answer_bytes"], inputs)
 
 
 def supervise(control: socket.socket, surroundings: Surroundings) -> None:
@@ -121,6 +132,16 @@ def supervise(control: socket.socket, surroundings: Surroundings) -> None:
     control.sendall(wire.encode(end))
     if body is not None:
         control.sendall(wire.LENGTH.pack(len(body)) + body)
+
+
+def stand_alone(control: socket.socket, surroundings: Surroundings) -> NoReturn:
+    """Becomes the candidate without a supervisor beside it: how it ends, and what it costs, the host sees itself."""
+    import multiprocessing  # only here: it takes its time
+
+    # Thread pools hold semaphores, which by any other method take a process of their own to look after them.
+    multiprocessing.set_start_method("fork", force=True)
+    control.sendall(wire.encode({"kind": "started"}))
+    become_candidate(surroundings, control, control.dup(), wire.encode({"kind": "ended", "answered": True}))
 
 
 def collect_orphans(candidate: int) -> None:
@@ -160,9 +181,12 @@ def await_answer(channel: socket.socket, child: int, limit: int) -> tuple[bytes 
             return None, ""
 
 
-def become_candidate(surroundings: Surroundings, control: socket.socket, channel: socket.socket) -> NoReturn:
-    """Confines this process, reads the program, runs it, sends the answer, and never returns."""
-    os.setsid()
+def become_candidate(
+    surroundings: Surroundings, control: socket.socket, channel: socket.socket, before: bytes = b""
+) -> NoReturn:
+    """Confines this process, reads the program, runs it, sends `before` and the answer, and never returns."""
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     close_descriptors({1, 2, control.fileno(), channel.fileno()})
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
@@ -179,7 +203,7 @@ def become_candidate(surroundings: Surroundings, control: socket.socket, channel
         sys.stdout.flush()
         sys.stderr.flush()
     with contextlib.suppress(OSError):
-        channel.sendall(frame)
+        channel.sendall(before + frame)
     # Not through the interpreter's exit: handlers and threads that the candidate left behind get no say.
     os._exit(0)
 
@@ -202,7 +226,7 @@ def answer(job: dict[str, Any], surroundings: Surroundings) -> bytes:
     if not callable(entry):
         raise TypeError(f"{job['entrypoint']!r} is not callable: it is a {type(entry).__name__}")
     try:
-        value, arrays = harness.run(entry, job["request"], INPUTS)
+        value, arrays = harness.run(entry, job["request"], surroundings.inputs)
         return wire.encode({"kind": "answer", "value": value}, arrays, max_header_bytes=wire.MAX_HEADER_BYTES)
     except (harness.BadOutput, wire.WireError) as error:
         return wire.encode({"kind": "bad_output", "reason": text_of(error)})
@@ -254,9 +278,10 @@ def text_of(error: BaseException) -> str:
         return "(its text cannot be read)"
 
 
-def set_limits(limits: dict[str, int]) -> None:
-    """Sets every rlimit of this process, for good: soft and hard alike, but for CPU."""
-    cpu = limits["cpu_s"]
+def set_limits(limits: dict[str, int | None]) -> None:
+    """Sets every rlimit of this process, for good: soft and hard alike, but for CPU. The host leaves out by `None`."""
+    # What trusted imports have burnt in this very process is not the candidate's.
+    cpu = (limits["cpu_s"] or 0) + round(time.process_time())
     # Soft below hard: SIGXCPU names the cause, and a candidate that ignores it is killed a second later.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
     for name, value in (
@@ -266,14 +291,17 @@ def set_limits(limits: dict[str, int]) -> None:
         (resource.RLIMIT_NPROC, limits["processes"]),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
-        (resource.RLIMIT_MSGQUEUE, 0),
+        (getattr(resource, "RLIMIT_MSGQUEUE", None), 0),  # Darwin has no such queues
     ):
-        resource.setrlimit(name, (value, value))
+        if name is not None and value is not None:
+            resource.setrlimit(name, (value, value))
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Whether others of this uid may trace this process and read its memory and descriptors."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+    """Whether others of this uid may trace this process and read its memory and descriptors; nothing on Darwin."""
+    prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
+    if prctl is not None:
+        prctl(PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
 
 
 def load_filter(program: bytes) -> None:
@@ -287,7 +315,7 @@ def load_filter(program: bytes) -> None:
 
 def close_descriptors(keep: set[int]) -> None:
     """Closes every open descriptor but those to keep, by the kernel's own list of them."""
-    for descriptor in [int(name) for name in os.listdir("/proc/self/fd")]:
+    for descriptor in [int(name) for name in os.listdir("/dev/fd")]:
         if descriptor not in keep:
             with contextlib.suppress(OSError):
                 os.close(descriptor)

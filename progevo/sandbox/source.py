@@ -70,13 +70,16 @@ class Zygote:
 
     def __init__(self, launcher: Launcher, surroundings: Surroundings, told: bytes) -> None:
         self._launcher, self._surroundings, self._told = launcher, surroundings, told
-        self._home: Cell | None = None
+        #: The sandbox that the zygote itself is in, once there is one.
+        self.home: Cell | None = None
+        #: After how many candidates it is replaced.
+        self.recycle = RECYCLE_CANDIDATES
         #: Whether a child has been asked for that nobody has taken yet.
         self._asked = False
         self._made, self._born = 0, 0.0
 
     def take(self) -> Cell:
-        if self._home is not None and (self._made >= RECYCLE_CANDIDATES or time.monotonic() - self._born > RECYCLE_S):
+        if self.home is not None and (self._made >= self.recycle or time.monotonic() - self._born > RECYCLE_S):
             self.close()
         with contextlib.suppress(OSError, Lost):
             child = self._child()
@@ -87,25 +90,25 @@ class Zygote:
         return self._child()
 
     def prepare(self) -> None:
-        if self._home is not None and not self._asked:
+        if self.home is not None and not self._asked:
             with contextlib.suppress(OSError):
-                self._ask(self._home)
+                self._ask(self.home)
 
     def close(self) -> None:
-        if self._home is not None:
-            self._home.close()  # and with it the child that waits, if any
-        self._home, self._asked = None, False
+        if self.home is not None:
+            self.home.close()  # and with it the child that waits, if any
+        self.home, self._asked = None, False
 
     def _ask(self, home: Cell) -> None:
         home.control.sendall(b"n")
         self._asked = True
 
     def _child(self) -> Cell:
-        if self._home is None:
-            self._home = self._start()
+        if self.home is None:
+            self.home = self._start()
         if not self._asked:
-            self._ask(self._home)
-        answer, descriptors, _, _ = socket.recv_fds(self._home.control, 1, 4)
+            self._ask(self.home)
+        answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, 4)
         self._asked = False
         if answer != b"c" or len(descriptors) != 4:
             for descriptor in descriptors:

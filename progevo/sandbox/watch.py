@@ -33,6 +33,8 @@ class Ending:
     #: What was wrong with a frame from inside.
     fault: str = ""
     log: bytes = b""
+    #: What stdout and stderr carried, as far as it was read.
+    output_bytes: int = 0
     usage: Usage = Usage()
 
 
@@ -79,13 +81,13 @@ def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
                 if used_s > limits.cpu_s + 1:  # the process's own limit goes first, it names the cause as well
                     ending.verdict = "cpu_limit"
                     break
-                if memory > limits.memory_bytes:
+                if memory > limits.memory_bytes and cell.weigh() > limits.memory_bytes:
                     ending.verdict = "memory_limit"
                     break
     wall_s = time.monotonic() - started
     cpu_s = _number(ending.end.get("cpu_s")) if ending.end else cell.measure()[0]
     cell.end()
-    ending.log = log.rest()
+    ending.output_bytes, ending.log = log.size, log.rest()
     rss = _number(ending.end.get("max_rss_bytes"))
     ending.usage = Usage(wall_s=wall_s, cpu_s=cpu_s, max_rss_bytes=None if rss is None else int(rss))
     return ending

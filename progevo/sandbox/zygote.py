@@ -34,6 +34,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 262144
 PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 CAPABILITY_VERSION_3 = 0x20080522
+HUGE_PAGE, MADV_COLLAPSE = 2 * 1024 * 1024, 25
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,18 +43,44 @@ def main() -> None:
     """Prepares once, then answers the host until it hangs up; argument 1 is the descriptor of its socket."""
     control = runner.open_control()
     told = runner.read_frame(control)
+    room = neighbouring_room() if told["packages"] else []
     surroundings = runner.prepare(told)
+    del room
     warm_up = getattr(surroundings.harness, "warm_up", None)
     if warm_up is not None:
         warm_up(runner.INPUTS)
     gc.collect()
     gc.freeze()  # so that no child's collector writes to, and so copies, what all share
+    join_pages()
     control.sendall(wire.encode({"kind": "ready"}))
     while control.recv(1):
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         make_child(control, surroundings, told)
+
+
+def neighbouring_room() -> list[bytes]:
+    """Holds room for the imports' objects in one stretch of memory until it is dropped, for `join_pages`.
+
+    The interpreter takes memory by the MiB wherever there is a gap between libraries. Here it takes 64 MiB at once,
+    and keeps a stretch for as long as a single object lies in it.
+    """
+    return [bytes(400) for _ in range(160_000)][::1000]
+
+
+def join_pages() -> None:
+    """Makes pages of 2 MiB out of small ones: a child copies, and at its end gives back, one entry for each.
+
+    Saves a quarter of what a child costs where the packages are large. Where the kernel will not (before Linux 6.1,
+    without huge pages, in gaps), nothing changes.
+    """
+    for line in Path("/proc/self/maps").read_text("utf-8", "replace").splitlines():
+        place, rights, _, _, file, *_ = line.split()
+        start, end = (int(address, 16) for address in place.split("-"))
+        if rights.startswith("rw") and file == "0":
+            for page in range(-(-start // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE):
+                libc.madvise(ctypes.c_void_p(page), ctypes.c_size_t(HUGE_PAGE), MADV_COLLAPSE)
 
 
 def make_child(control: socket.socket, surroundings: runner.Surroundings, told: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
 
 from progevo.errors import BadOutput, TaskError
 from progevo.evaluators.tabular import Tabular, harness
@@ -241,3 +242,24 @@ class TestConstruction:
     def test_mistakes_are_named(self, truth: dict[str, tuple[float, ...]]) -> None:
         with pytest.raises(TaskError, match="split"):
             Tabular(train_csv=Path("t"), feature_csv={"search": Path("f")}, truth=truth)
+
+
+class TestWarmUp:
+    def test_it_fits_a_model_to_the_first_rows(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        shapes = []
+        fit = LinearRegression.fit
+
+        def spy(model: LinearRegression, features: pd.DataFrame, target: pd.Series) -> LinearRegression:
+            shapes.append(features.shape)
+            return fit(model, features, target)
+
+        monkeypatch.setattr(LinearRegression, "fit", spy)
+        (tmp_path / "train.csv").write_text("a,b,y\n" + "1,2,3\n2,5,4\n" * 500)
+        harness.warm_up(tmp_path)
+        assert shapes == [(200, 2)]
+
+    @pytest.mark.parametrize("text", [None, "", "a,y\nx,z\n", "\x00\x01"])
+    def test_it_never_raises(self, tmp_path: Path, text: str | None) -> None:
+        if text is not None:
+            (tmp_path / "train.csv").write_text(text)
+        harness.warm_up(tmp_path)

@@ -43,7 +43,7 @@ def weaken(plan: dict[str, Any], folder: Path) -> None:
         added = [Path(part["path"]) if isinstance(part, dict) else part for part in plan.get("add", ())]
         return [*parts[:at], *added, *parts[at:]]
 
-    launch.command = command
+    launch.command = command  # type: ignore[assignment]
     ENVIRONMENT.update(plan.get("environment", {}))
     if "without" in plan:
         shutil.copytree(launch.ROOM, folder, dirs_exist_ok=True)

@@ -100,6 +100,13 @@ ENDINGS = {
         "cpu_limit",
         "all processes together",
     ),
+    "memory that several processes share": (
+        "import os, time\ndef solve(x):\n kept = bytearray(b'x' * 90 * 2**20)\n"
+        " for _ in range(5):\n  if os.fork() == 0: time.sleep(60)\n time.sleep(0.4)\n return len(kept) and 7",
+        {"memory_bytes": 200 * MIB},
+        "ok",
+        "",
+    ),
     "memory, some in each of several processes": (
         "import os, time\ndef solve(x):\n for _ in range(5):\n  if os.fork() == 0:\n"
         "   kept = bytearray(b'x' * 90 * 2**20)\n   time.sleep(60)\n time.sleep(60)",
@@ -237,7 +244,9 @@ def test_a_run_that_is_closed_ends_at_once_and_is_lost(box):
 
 
 def children():
-    return {process.pid for process in psutil.Process().children(recursive=True)}
+    """Every process below this one, the oldest first: a zygote goes before its candidates."""
+    found = psutil.Process().children(recursive=True)
+    return [process.pid for process in sorted(found, key=lambda process: process.create_time())]
 
 
 def test_nothing_is_left_open_or_alive(box):

@@ -1,4 +1,4 @@
-"""What `progevo bench` measures: here the cost of a search's own thinking, ask and tell together."""
+"""The cost of a search's own thinking, ask and tell together."""
 
 from __future__ import annotations
 

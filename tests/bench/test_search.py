@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from progevo.bench import PAIRS, bench_search
+from progevo.bench import bench_search
+from progevo.bench.search import PAIRS
 from progevo.errors import ConfigError
 
 
