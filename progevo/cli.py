@@ -100,6 +100,7 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
         finally:
             progress.close()
     _print(result, as_json, lambda: _result_lines(result))
+    progress.done()
     if result["stop_reason"] == "interrupted":
         sys.exit(130)
 
@@ -182,13 +183,13 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@task_option
+@click.option("--task", default="s3e1", show_default=True, help="The task by whose policy the program is judged.")
 @json_option
-def gate(file: Path, task: str | None, as_json: bool) -> None:
+def gate(file: Path, task: str, as_json: bool) -> None:
     """What the gate finds in a program, line by line. Exits with 1 if it is refused."""
     from progevo.gate import check
 
-    domain = _domain(task or "s3e1", None)
+    domain = _domain(task, None)
     verdict = check(file.read_bytes() if file.is_file() else _source(file), domain.gate, domain.entrypoint)
     findings = [{"line": found.line, "rule": found.rule, "message": found.message} for found in verdict.findings]
     lines = [f"{file}:{found['line'] or 1}: {found['rule']}: {found['message']}" for found in findings]

@@ -53,6 +53,12 @@ class Lines:
     def testing(self, best: Node) -> None:
         self.say(f"scoring the seed and the best (node {best.index}) on the held-out part")
 
+    def done(self) -> None:
+        """Where to find it all."""
+        assert self._plan is not None
+        folder = self._plan.folder
+        self.say(f"written to {folder}: best.py, result.json and every candidate (progevo show {folder} NODE)")
+
     def close(self) -> None: ...
 
     def say(self, text: str) -> None:
