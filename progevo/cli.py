@@ -9,14 +9,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from progevo.errors import ConfigError, ProgevoError, RunError
-
-if TYPE_CHECKING:
-    from progevo.types import Outcome
+from progevo.show import node_facts, node_lines, outcome_facts, result_lines, search_lines, usage_lines, words
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PROGEVO"}
 
@@ -99,7 +97,7 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
             )
         finally:
             progress.close()
-    _print(result, as_json, lambda: _result_lines(result))
+    _print(result, as_json, lambda: result_lines(result))
     progress.done()
     if result["stop_reason"] == "interrupted":
         sys.exit(130)
@@ -118,15 +116,15 @@ def show(path: Path, node: int | None, as_json: bool) -> None:
         record = read_run(path if path.is_dir() else path.parent)
         if not 0 <= node < len(record.nodes):
             raise RunError(f"there is no node {node} in {path}; its nodes are 0 to {len(record.nodes) - 1}")
-        found = _node_facts(record, node)
-        _print(found, as_json, lambda: _node_lines(found))
+        found = node_facts(record, node)
+        _print(found, as_json, lambda: node_lines(found))
     elif path.is_dir() and not (path / FILE).exists():
         record = read_run(path)
         told = {"nodes": len(record.nodes), "stop_reason": record.stop_reason, "result": None}
         _print(told, as_json, lambda: [f"{path} has {len(record.nodes)} nodes and no {FILE}: it runs, or was killed"])
     else:
         result = read_result(path / FILE if path.is_dir() else path)
-        _print(result, as_json, lambda: _result_lines(result))
+        _print(result, as_json, lambda: result_lines(result))
 
 
 @main.command()
@@ -172,12 +170,12 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
         "program": program.id,
         "metric": {"name": metric.name, "direction": metric.direction, "unit": metric.unit},
         "search": metric.value(outcome.score) if outcome.ok else None,
-        **_outcome_facts(outcome),
+        **outcome_facts(outcome),
     }
     value = (
         f"{metric.name} {found['search']:.6f} on search rows, {domain.data.source}" if outcome.ok else outcome.reason
     )
-    _print(found, as_json, lambda: [f"{outcome.status}: {value}", *_usage_lines(outcome)])
+    _print(found, as_json, lambda: [f"{outcome.status}: {value}", *usage_lines(outcome)])
     sys.exit(0 if outcome.ok else 1)
 
 
@@ -217,7 +215,7 @@ def doctor(profile: str, sandbox: str, prove: bool, as_json: bool) -> None:
     from progevo.doctor import examine
 
     found = examine(profile, sandbox, prove=prove)
-    _print(found, as_json, lambda: [f"{name:<12} {_words(value)}" for name, value in found.items()])
+    _print(found, as_json, lambda: [f"{name:<12} {words(value)}" for name, value in found.items()])
     sys.exit(0 if found["sandbox"] == "works" else 3)
 
 
@@ -254,7 +252,7 @@ def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
     from progevo.bench import bench_search as measure
 
     found: dict[str, Any] = measure(sizes) if sizes else measure()
-    _print(found, as_json, lambda: _table(found["rows"]))
+    _print(found, as_json, lambda: search_lines(found["rows"]))
 
 
 @bench.command("sandbox")
@@ -323,89 +321,6 @@ def _source(file: Path) -> str:
 
 def _print(found: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
     click.echo(json.dumps(found, allow_nan=False, indent=2) if as_json else "\n".join(lines()))
-
-
-def _words(value: Any) -> str:
-    return ", ".join(f"{name} {word}" for name, word in value.items()) if isinstance(value, dict) else str(value)
-
-
-def _number(value: float | None, digits: int = 5) -> str:
-    return "unknown" if value is None else f"{value:.{digits}f}"
-
-
-def _outcome_facts(outcome: Outcome) -> dict[str, Any]:
-    usage = outcome.usage
-    return {
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "metrics": dict(outcome.metrics),
-        "measured": {"wall_s": usage.wall_s, "cpu_s": usage.cpu_s, "max_rss_bytes": usage.max_rss_bytes},
-        "log_tail": outcome.log_tail,
-    }
-
-
-def _usage_lines(outcome: Outcome) -> list[str]:
-    usage = outcome.usage
-    size = "unknown" if usage.max_rss_bytes is None else f"{usage.max_rss_bytes / 2**20:.0f} MiB"
-    lines = [f"wall {_number(usage.wall_s, 2)} s, CPU {_number(usage.cpu_s, 2)} s, largest resident size {size}"]
-    return [*lines, "log (end):", outcome.log_tail.rstrip()] if outcome.log_tail.strip() else lines
-
-
-def _result_lines(result: dict[str, Any]) -> list[str]:
-    metric, seed, found, gain = result["metric"], result["seed_program"], result["best"], result["gain"]
-    name = f"{metric['name']} ({metric['direction']})"
-    failed = ", ".join(f"{n} {status}" for status, n in result["counts"].items() if n and status != "ok")
-    lines = [
-        f"task      {result['task']}, data {result['data']['source']}, proposer {result['proposer']['name']}",
-        f"search    {result['search']['name']}: {result['spent']['iterations']} iterations,"
-        f" {result['counts']['ok']} ok{', ' + failed if failed else ''},"
-        f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; stopped by {result['stop_reason']}",
-        f"search {name}: seed {_number(seed['search'])}, best {_number(found['search'])} (node {found['node']})",
-        f"test   {name}: seed {_number(seed['test'])}, best {_number(found['test'])}",
-    ]
-    if gain["test"] is not None:
-        word = {True: "resolved", False: "unresolved: inside its noise", None: "its noise is unknown"}[gain["resolved"]]
-        error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""
-        lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}")
-    return lines
-
-
-def _node_facts(record: Any, index: int) -> dict[str, Any]:
-    node = record.nodes[index]
-    program = node.candidate.program
-    path = record.folder / record.logs[index] if index in record.logs else None
-    return {
-        "index": node.index,
-        "step": node.step,
-        "parent": node.parent,
-        "origin": node.candidate.origin,
-        "twin_of": node.twin_of,
-        "score": node.score if node.outcome.ok else None,
-        "program": program.id if program is not None else None,
-        "source": program.source if program is not None else None,
-        **_outcome_facts(node.outcome),
-        "log_tail": path.read_text("utf-8", "replace") if path is not None and path.exists() else "",
-    }
-
-
-def _node_lines(found: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{name:<9} {found[name]}" for name in ("index", "parent", "origin", "status", "score", "reason", "program")
-    ]
-    log = ["", "log (end):", found["log_tail"].rstrip()] if found["log_tail"].strip() else []
-    return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
-
-
-def _table(rows: list[dict[str, Any]]) -> list[str]:
-    head = f"{'nodes':>8} {'depth':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'plain ms CPU':>14} {'ratio':>8}"
-    return [
-        head,
-        *(
-            f"{row['nodes']:>8} {row['depth']:>6} {row['cpu_ms']['median']:>18.4f} {row['cpu_ms']['p95']:>8.4f}"
-            f" {row['plain']['cpu_ms']['median']:>14.4f} {row['ratio']:>8.1f}"
-            for row in rows
-        ),
-    ]
 
 
 if __name__ == "__main__":

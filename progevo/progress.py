@@ -11,7 +11,7 @@ from progevo.types import Node
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from progevo.run import Plan
+    from progevo.plan import Plan
 
 
 class Lines:

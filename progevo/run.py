@@ -10,16 +10,13 @@ tree depends on the seed and the number of workers alone, never on which candida
 from __future__ import annotations
 
 import contextlib
-import platform
 import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,38 +28,20 @@ from progevo.errors import ConfigError, ProgevoError, ProposerError, SandboxUnav
 from progevo.evaluate import confine, evaluate, screen
 from progevo.execute import open_executor
 from progevo.journal import Journal, write_file
+from progevo.plan import Plan, config, new_folder, now, versions
 from progevo.propose import Proposer
-from progevo.sandbox import Confinement, Sandbox
+from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.prove import prove
 from progevo.search import Search
 from progevo.search.flat_puct import FlatPuct
-from progevo.types import Ask, Brief, Candidate, Json, Node, Outcome
+from progevo.types import Ask, Brief, Candidate, Node, Outcome
 
 #: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
 REPEATABLE = {"ok", "crashed", "bad_output"}
 
 #: So many lost sandboxes one after another, and the host is not fit to go on.
 LOST_IN_A_ROW = 3
-
-#: Packages whose version can change what a score means.
-PACKAGES = ("progevo", "libcst", "numpy", "pandas", "scikit-learn", "scipy")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a run is about to do."""
-
-    domain: Domain
-    search: str
-    proposer: str
-    iterations: int
-    workers: int
-    seed: int
-    folder: Path
-    confinement: Confinement
-    #: What the sandbox's self-test held, where one was made.
-    proof: Mapping[str, Json] | None
 
 
 class Progress(Protocol):
@@ -155,7 +134,7 @@ def run(
             proof=proof,
         )
         journal = stack.enter_context(contextlib.closing(Journal(plan.folder)))
-        write_file(plan.folder / "config.toml", tomli_w.dumps(_config(plan, made, settings or {})).encode())
+        write_file(plan.folder / "config.toml", tomli_w.dumps(config(plan, made.constants(), settings or {})).encode())
         shown = progress or Silence()
         shown.started(plan)
         return _Loop(plan, made, chosen, box, journal, shown, stop or threading.Event()).run()
@@ -182,7 +161,7 @@ class _Loop:
         #: Normalised program -> the first node that has it.
         self.twins: dict[str, int] = {}
         self.began = time.monotonic()
-        self.started = _now()
+        self.started = now()
 
     def run(self) -> results.Result:
         journal, plan = self.journal, self.plan
@@ -336,57 +315,12 @@ class _Loop:
             stop_reason=stop_reason,
             versions=versions(),
             started=self.started,
-            ended=_now(),
+            ended=now(),
         )
         assert best.candidate.program is not None
         write_file(plan.folder / "best.py", best.candidate.program.source.encode("utf-8", "surrogatepass"))
         write_file(plan.folder / results.FILE, results.to_json(found).encode())
         return found
-
-
-def new_folder(search: str, task: str, seed: int) -> Path:
-    """A run folder that is not there yet: `runs/<date>_<time>_<search>_<task>_seed<seed>`, numbered if need be."""
-    stem = f"{datetime.now():%Y-%m-%d_%H%M%S}_{search}_{task}_seed{seed}"
-    folder, number = Path("runs") / stem, 1
-    while folder.exists():
-        number += 1
-        folder = Path("runs") / f"{stem}_{number}"
-    return folder
-
-
-def versions() -> dict[str, str]:
-    """The versions of everything that can change what a score means."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
-
-
-def _config(plan: Plan, search: Search, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What `config.toml` holds: the merged settings, and what they ran on."""
-    data = {"source": plan.domain.data.source, "sha256": plan.domain.data.sha256, "rows": plan.domain.data.rows}
-    return {
-        "search": plan.search,
-        "task": plan.domain.name,
-        "proposer": plan.proposer,
-        "iterations": plan.iterations,
-        "workers": plan.workers,
-        "seed": plan.seed,
-        **search.constants(),
-        **settings,
-        "ran_on": {
-            "data": {name: value for name, value in data.items() if value is not None},
-            "sandbox": {
-                "backend": plan.confinement.backend,
-                "rung": plan.confinement.rung,
-                "version": plan.confinement.version,
-                "kernel": plan.confinement.kernel,
-                "profile": plan.confinement.profile,
-            },
-            "versions": versions(),
-        },
-    }
 
 
 def _make_search(name: str, constants: Mapping[str, float]) -> Search:
@@ -404,7 +338,3 @@ def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:
     if proposer not in PROPOSERS:
         raise ConfigError(f"there is no proposer {proposer!r}; the proposers are {', '.join(PROPOSERS)}")
     return PROPOSERS[proposer](domain)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -79,7 +79,7 @@ class Bubblewrap:
         )
 
     def run(self, job: Job) -> Execution:
-        self._check(job)
+        self._profile.check(job)
         surroundings = Surroundings(
             harness=job.harness,
             files=tuple(job.inputs.files.items()),
@@ -163,13 +163,3 @@ class Bubblewrap:
         if self._form == "warm":
             return Zygote(self._launcher, surroundings, told)
         return Fresh(self._launcher, surroundings, told, ahead=self._form == "pool")
-
-    def _check(self, job: Job) -> None:
-        least = self._profile.least_memory_bytes
-        if job.limits.memory_bytes < least:
-            raise ConfigError(
-                f"memory_bytes is {job.limits.memory_bytes}; the profile {self._profile.name!r} needs at least {least}"
-            )
-        for name, path in job.inputs.files.items():
-            if not os.path.isfile(path):
-                raise ConfigError(f"the input {name!r} should be the file {path}, which is not there")

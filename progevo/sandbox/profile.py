@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from dataclasses import dataclass, field
 from importlib import resources
@@ -10,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from progevo.errors import ConfigError
+from progevo.types import Job
 
 #: The environment that every candidate sees, before a profile adds to it. The host's own is never passed on.
 ENVIRONMENT = {
@@ -35,6 +37,17 @@ class Profile:
     readable: tuple[str, ...] = ()
     refused_calls: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+
+    def check(self, job: Job) -> None:
+        """Raises `ConfigError` for a job that can never run: too little memory, an input that is not there."""
+        least = self.least_memory_bytes
+        if job.limits.memory_bytes < least:
+            raise ConfigError(
+                f"memory_bytes is {job.limits.memory_bytes}; the profile {self.name!r} needs at least {least}"
+            )
+        for name, path in job.inputs.files.items():
+            if not os.path.isfile(path):
+                raise ConfigError(f"the input {name!r} should be the file {path}, which is not there")
 
 
 def load_profile(name: str) -> Profile:

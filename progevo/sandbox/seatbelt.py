@@ -35,7 +35,7 @@ from pathlib import Path
 
 import psutil
 
-from progevo.errors import ConfigError, SandboxUnavailable
+from progevo.errors import SandboxUnavailable
 from progevo.sandbox import Confinement, wire
 from progevo.sandbox.bubblewrap import CLOSED
 from progevo.sandbox.cell import REAP_S, Cell
@@ -106,7 +106,7 @@ class Seatbelt:
         )
 
     def run(self, job: Job) -> Execution:
-        self._check(job)
+        self._profile.check(job)
         limits = {
             name: None if name in self._refused else value for name, value in dataclasses.asdict(job.limits).items()
         }
@@ -186,16 +186,6 @@ class Seatbelt:
         with contextlib.suppress(OSError):  # a process that is gone already says so when it is watched
             control.sendall(wire.encode(told))
         return Jailed(control, process, folder.scratch, limits.scratch_bytes)
-
-    def _check(self, job: Job) -> None:
-        least = self._profile.least_memory_bytes
-        if job.limits.memory_bytes < least:
-            raise ConfigError(
-                f"memory_bytes is {job.limits.memory_bytes}; the profile {self._profile.name!r} needs at least {least}"
-            )
-        for name, path in job.inputs.files.items():
-            if not path.is_file():
-                raise ConfigError(f"the input {name!r} should be the file {path}, which is not there")
 
 
 class Jailed(Cell):

@@ -1,0 +1,99 @@
+"""What people read: outcomes, results and nodes as lines of text, and the facts behind them as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from progevo.journal import Record
+from progevo.types import Outcome
+
+
+def words(value: Any) -> str:
+    """A value as doctor prints it."""
+    return ", ".join(f"{name} {word}" for name, word in value.items()) if isinstance(value, dict) else str(value)
+
+
+def number(value: float | None, digits: int = 5) -> str:
+    """A number, or the word that it is unknown."""
+    return "unknown" if value is None else f"{value:.{digits}f}"
+
+
+def outcome_facts(outcome: Outcome) -> dict[str, Any]:
+    """What is known of an outcome, as JSON."""
+    usage = outcome.usage
+    return {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "metrics": dict(outcome.metrics),
+        "measured": {"wall_s": usage.wall_s, "cpu_s": usage.cpu_s, "max_rss_bytes": usage.max_rss_bytes},
+        "log_tail": outcome.log_tail,
+    }
+
+
+def usage_lines(outcome: Outcome) -> list[str]:
+    """What a candidate used, and the end of its log."""
+    usage = outcome.usage
+    size = "unknown" if usage.max_rss_bytes is None else f"{usage.max_rss_bytes / 2**20:.0f} MiB"
+    lines = [f"wall {number(usage.wall_s, 2)} s, CPU {number(usage.cpu_s, 2)} s, largest resident size {size}"]
+    return [*lines, "log (end):", outcome.log_tail.rstrip()] if outcome.log_tail.strip() else lines
+
+
+def result_lines(result: dict[str, Any]) -> list[str]:
+    """A result in a few lines; search and test apart."""
+    metric, seed, found, gain = result["metric"], result["seed_program"], result["best"], result["gain"]
+    name = f"{metric['name']} ({metric['direction']})"
+    failed = ", ".join(f"{n} {status}" for status, n in result["counts"].items() if n and status != "ok")
+    lines = [
+        f"task      {result['task']}, data {result['data']['source']}, proposer {result['proposer']['name']}",
+        f"search    {result['search']['name']}: {result['spent']['iterations']} iterations,"
+        f" {result['counts']['ok']} ok{', ' + failed if failed else ''},"
+        f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; stopped by {result['stop_reason']}",
+        f"search {name}: seed {number(seed['search'])}, best {number(found['search'])} (node {found['node']})",
+        f"test   {name}: seed {number(seed['test'])}, best {number(found['test'])}",
+    ]
+    if gain["test"] is not None:
+        word = {True: "resolved", False: "unresolved: inside its noise", None: "its noise is unknown"}[gain["resolved"]]
+        error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""
+        lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}")
+    return lines
+
+
+def node_facts(record: Record, index: int) -> dict[str, Any]:
+    """What is known of one node of a run, its program included, as JSON."""
+    node = record.nodes[index]
+    program = node.candidate.program
+    path = record.folder / record.logs[index] if index in record.logs else None
+    return {
+        "index": node.index,
+        "step": node.step,
+        "parent": node.parent,
+        "origin": node.candidate.origin,
+        "twin_of": node.twin_of,
+        "score": node.score if node.outcome.ok else None,
+        "program": program.id if program is not None else None,
+        "source": program.source if program is not None else None,
+        **outcome_facts(node.outcome),
+        "log_tail": path.read_text("utf-8", "replace") if path is not None and path.exists() else "",
+    }
+
+
+def node_lines(found: dict[str, Any]) -> list[str]:
+    """A node: what became of it, its log, its program."""
+    lines = [
+        f"{name:<9} {found[name]}" for name in ("index", "parent", "origin", "status", "score", "reason", "program")
+    ]
+    log = ["", "log (end):", found["log_tail"].rstrip()] if found["log_tail"].strip() else []
+    return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
+
+
+def search_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of `progevo bench search`."""
+    head = f"{'nodes':>8} {'depth':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'plain ms CPU':>14} {'ratio':>8}"
+    return [
+        head,
+        *(
+            f"{row['nodes']:>8} {row['depth']:>6} {row['cpu_ms']['median']:>18.4f} {row['cpu_ms']['p95']:>8.4f}"
+            f" {row['plain']['cpu_ms']['median']:>14.4f} {row['ratio']:>8.1f}"
+            for row in rows
+        ),
+    ]
