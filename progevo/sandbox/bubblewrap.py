@@ -93,7 +93,7 @@ class Bubblewrap:
         try:
             with self._source(surroundings) as source, self._cell(source) as cell:
                 ending = watch(cell, job.limits, settings + frame)
-        except Lost as error:
+        except (Lost, OSError) as error:
             return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         return CLOSED if self._closed else execution(ending, job.limits)
 

@@ -17,6 +17,13 @@ import psutil
 REAP_S = 10.0
 
 
+def readable(descriptor: int, timeout_s: float) -> bool:
+    """Whether a descriptor becomes readable in time; `select` knows none above 1023."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
 class Cell:
     """One sandbox, from its first process to the last grandchild; it holds one candidate, once.
 
@@ -37,12 +44,13 @@ class Cell:
     ) -> None:
         self.control, self.streams = control, streams
         self._init, self._outermost = init, outermost
+        self._most_s = self._before_s = 0.0
         self._cpu_s: dict[tuple[int, float], float] = {}
 
     @property
     def alive(self) -> bool:
         """Whether its first process runs."""
-        return self._init is not None and not select.select([self._init], [], [], 0)[0]
+        return self._init is not None and not readable(self._init, 0)
 
     def kill(self) -> None:
         """Kills the first process, and so every process in it; safe to call twice, from any thread."""
@@ -56,7 +64,7 @@ class Cell:
         """Kills it, and returns when every process of it is gone."""
         self.kill()
         if self._init is not None:
-            select.select([self._init], [], [], REAP_S)
+            readable(self._init, REAP_S)
         if self._outermost is not None:
             try:
                 self._outermost.wait(REAP_S)
@@ -75,13 +83,21 @@ class Cell:
 
     def measure(self) -> tuple[float, int]:
         """CPU seconds so far, of the dead too, and bytes of memory now, of all processes together."""
-        memory = 0
+        memory, alive_s = 0, 0.0
         for pid in self.processes():
             with contextlib.suppress(psutil.Error):
                 process = psutil.Process(pid)
-                self._cpu_s[pid, process.create_time()] = sum(process.cpu_times()[:2])
+                times = process.cpu_times()
+                self._cpu_s[pid, process.create_time()] = sum(times[:2])
+                alive_s += sum(times[:4])
                 memory += process.memory_info().rss - process.memory_info().shared
-        return sum(self._cpu_s.values()), memory
+        # The dead whom somebody has waited for are in that one's sum, the others in what was seen of them.
+        self._most_s = max(self._most_s, alive_s, sum(self._cpu_s.values()))
+        return max(0.0, self._most_s - self._before_s), memory
+
+    def begin(self) -> None:
+        """From here on CPU is the candidate's: what the supervisor has used for its imports is not."""
+        self._before_s += self.measure()[0]
 
     def weigh(self) -> int:
         """Bytes of memory now, of all processes together, what several of them share counted once.

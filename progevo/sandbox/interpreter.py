@@ -10,13 +10,14 @@ from pathlib import Path
 
 #: Shared libraries and what the loader, the clock and time zones need; read where they exist.
 SYSTEM = (
-    "/usr/lib",
     "/usr/lib32",
     "/usr/lib64",
     "/usr/share/zoneinfo",
     "/etc/ld.so.cache",
     "/etc/localtime",
 )
+#: What folders of third-party packages are called.
+NAMES = ("site-packages", "dist-packages")
 #: Links on systems with a merged /usr, folders elsewhere.
 ROOTS = ("/lib", "/lib32", "/lib64")
 
@@ -30,8 +31,10 @@ class Interpreter:
     readable: tuple[Path, ...]
     #: Symbolic links to make: name -> target.
     links: dict[str, str]
-    #: Folders of third-party packages.
+    #: Folders of third-party packages that this environment imports from.
     packages: tuple[Path, ...]
+    #: Folders of such packages that lie inside what is readable, whether or not this environment uses them.
+    nested: tuple[Path, ...]
 
 
 def find_interpreter() -> Interpreter:
@@ -39,14 +42,18 @@ def find_interpreter() -> Interpreter:
     executable = Path(os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable))
     home = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
     # A prefix of its own (pyenv, conda, uv) also keeps shared libraries beside the standard library.
-    home |= {Path(sys.base_prefix) / "lib", Path(sys.base_exec_prefix) / "lib"}
-    packages = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    home |= {Path(prefix) / "lib" for prefix in (sys.base_prefix, sys.base_exec_prefix) if prefix != "/usr"}
+    # Debian keeps shared libraries apart from all else that /usr/lib holds; elsewhere they lie in it.
+    libraries = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or ".")
+    libraries = libraries if libraries.is_dir() else Path("/usr/lib")
+    packages = [Path(entry) for entry in sys.path if Path(entry).name in NAMES]
     roots = [Path(root) for root in ROOTS if os.path.isdir(root) and not os.path.islink(root)]
     return Interpreter(
         executable=executable,
-        readable=_outermost([executable, *home, *(Path(path) for path in SYSTEM), *roots]),
+        readable=_outermost([executable, *home, libraries, *(Path(path) for path in SYSTEM), *roots]),
         links={root: os.readlink(root) for root in ROOTS if os.path.islink(root)},
         packages=_distinct(packages),
+        nested=_distinct([folder / name for folder in (*home, Path("/usr/lib/python3")) for name in NAMES]),
     )
 
 

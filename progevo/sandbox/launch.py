@@ -8,15 +8,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from progevo.sandbox.cell import Cell
+from progevo.sandbox.cell import Cell, readable
 from progevo.sandbox.interpreter import Interpreter
 from progevo.sandbox.profile import ENVIRONMENT, Profile
 
@@ -27,6 +27,9 @@ SHARED_MEMORY = "/dev/shm"
 ROOM = Path(__file__).parent
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
+
+#: --die-with-parent means the thread that started a sandbox: this one lives as long as the process.
+STARTER = ThreadPoolExecutor(1, thread_name_prefix="progevo-start")
 
 #: One part of a command: a text, or a host path that root has to show elsewhere first.
 Part = str | Path
@@ -56,7 +59,8 @@ class Launcher:
         status_read, status_write = os.pipe()
         with inside, open(status_read, "rb", buffering=0) as status:
             parts = command(self, surroundings, program, powers, inside.fileno(), status_write)
-            process = subprocess.Popen(
+            process = STARTER.submit(
+                subprocess.Popen,
                 started_by_this_user(parts),
                 # bwrap's own environment can be read inside.
                 env={**ENVIRONMENT, **self.profile.environment},
@@ -66,7 +70,7 @@ class Launcher:
                 stderr=subprocess.PIPE,
                 pass_fds=(inside.fileno(), status_write),
                 start_new_session=True,
-            )
+            ).result()
             os.close(status_write)
             init = first_process(status.fileno())
         assert process.stdout is not None and process.stderr is not None
@@ -85,8 +89,18 @@ class Launcher:
         return (*known, *inside, *(Path(path) for path in self.profile.readable))
 
     def hidden(self) -> tuple[str, ...]:
-        """An installed progevo holds tasks and their generators: not for candidates to read."""
-        return tuple(path for path in (f"{folder}/progevo" for folder in self.packages) if os.path.isdir(path))
+        """What lies inside what is shown and is not for candidates: packages that they cannot import, and progevo.
+
+        An installed progevo holds tasks and their generators.
+        """
+        shown = self.shown()
+        hidden = []
+        for folder in dict.fromkeys((*self.interpreter.packages, *self.interpreter.nested)):
+            if str(folder) in self.packages:
+                hidden += [folder / "progevo"] if (folder / "progevo").is_dir() else []
+            elif any(place in folder.parents for place in shown):
+                hidden.append(folder)
+        return tuple(map(str, hidden))
 
 
 def command(
@@ -106,6 +120,8 @@ def command(
     for power in powers:
         parts += ["--cap-add", power]
     parts += ["--proc", "/proc", "--dev", "/dev"]
+    # A shared mapping of /dev/zero is memory without an owner. Bound without its device it cannot be opened.
+    parts += ["--ro-bind", Path("/dev/null"), "/dev/zero"]
     parts += ["--size", str(launcher.profile.shm_bytes), "--perms", "1777", "--tmpfs", SHARED_MEMORY]
     # Before the binds: an environment or checkout that itself lies under /tmp is then shown on top of it.
     parts += ["--size", str(surroundings.scratch_bytes), "--perms", "1777", "--tmpfs", SCRATCH]
@@ -139,7 +155,7 @@ def first_process(status: int) -> int | None:
     """
     line, deadline = b"", time.monotonic() + STATUS_S
     while b"\n" not in line:
-        ready, _, _ = select.select([status], [], [], max(0.0, deadline - time.monotonic()))
+        ready = readable(status, max(0.0, deadline - time.monotonic()))
         data = os.read(status, 4096) if ready else b""
         if not data:
             return None

@@ -105,6 +105,9 @@ def prepare(told: dict[str, Any]) -> Surroundings:
 
 def supervise(control: socket.socket, surroundings: Surroundings) -> None:
     """Runs one candidate and tells the host how it ended."""
+    # The first process of a namespace is deaf to its own inmates' signals, but for those that it has a handler for,
+    # and Python comes with one for SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     leave_keyrings()
     load_filter(surroundings.filter)
     ours, theirs = socket.socketpair()
@@ -188,6 +191,7 @@ def become_candidate(
     if os.getsid(0) != os.getpid():
         os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     close_descriptors({1, 2, control.fileno(), channel.fileno()})
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
     set_limits(read_frame(control)["limits"])
@@ -291,7 +295,8 @@ def set_limits(limits: dict[str, int | None]) -> None:
         (resource.RLIMIT_NPROC, limits["processes"]),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
-        (getattr(resource, "RLIMIT_MSGQUEUE", None), 0),  # Darwin has no such queues
+        (getattr(resource, "RLIMIT_MSGQUEUE", None), 0),  # Darwin has neither such queues
+        (getattr(resource, "RLIMIT_SIGPENDING", None), 1024),  # nor this limit
     ):
         if name is not None and value is not None:
             resource.setrlimit(name, (value, value))

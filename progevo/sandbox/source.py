@@ -52,7 +52,8 @@ class Fresh:
 
     def prepare(self) -> None:
         if self._ahead:
-            self._waiting = self._start()
+            with contextlib.suppress(OSError):
+                self._waiting = self._start()
 
     def close(self) -> None:
         if self._waiting is not None:

@@ -74,6 +74,10 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "sync": (162, 81),
+    "syncfs": (306, 267),
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
     # administration
@@ -116,16 +120,13 @@ ABSENT: dict[str, tuple[int, int]] = {
 OPTIONAL: dict[str, tuple[int, int | None]] = {
     "fork": (57, None),
     "vfork": (58, None),
-    "clone": (56, 220),
     "execve": (59, 221),
     "execveat": (322, 281),
-    "kill": (62, 129),
     "tkill": (200, 130),
     "tgkill": (234, 131),
     "flock": (73, 32),
     "sched_setaffinity": (203, 122),
     "setpriority": (140, 140),
-    "prlimit64": (302, 261),
     "seccomp": (317, 277),
     "mknodat": (259, 33),
     "symlinkat": (266, 36),
@@ -135,6 +136,9 @@ OPTIONAL: dict[str, tuple[int, int | None]] = {
 CLONE = (56, 220)
 SOCKETPAIR = (53, 199)
 IOCTL = (16, 29)
+PRLIMIT = (302, 261)
+MMAP = (9, 222)
+MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
 
 #: CLONE_NEW* but CLONE_NEWTIME, which clone takes for a signal number: cgroup, UTS, IPC, user, PID, network, mount.
 NEW_NAMESPACES = 0x7E020000
@@ -182,7 +186,13 @@ def instructions(column: int, refused: list[tuple[int, int | None]]) -> list[Ins
     flags = [load(0), *when(JUMP_ANY_BIT, NEW_NAMESPACES, refuse), *allow]
     family = [load(0), *unless(JUMP_EQUAL, AF_UNIX, refuse), *allow]
     request = [load(1), *(step for value in TERMINAL for step in when(JUMP_EQUAL, value, refuse)), *allow]
-    for call, block in ((CLONE, flags), (SOCKETPAIR, family), (IOCTL, request)):
+    # Limits of one's own only: those of the supervisor, of the same uid, would end it.
+    limits = [load(0), *unless(JUMP_EQUAL, 0, refuse), *allow]
+    # Shared memory without a file: its pages stay while any one of them is mapped, and no limit counts them.
+    no_memory = answer(ERROR | errno.ENOMEM)  # as the limit itself would say it
+    shared = [load(3), *when(JUMP_ANY_BIT, MAP_ANONYMOUS, when(JUMP_ANY_BIT, MAP_SHARED, no_memory)), *allow]
+    blocks = ((CLONE, flags), (SOCKETPAIR, family), (IOCTL, request), (PRLIMIT, limits), (MMAP, shared))
+    for call, block in blocks:
         program += when(JUMP_EQUAL, call[column], block)
     return program + allow
 

@@ -60,6 +60,7 @@ def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
                     continue
                 finished = _hear(cell, reader, ending)
                 if ending.verdict == "vanished" and job:
+                    cell.begin()
                     cell.control.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.control.sendall(job)
@@ -85,7 +86,7 @@ def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
                     ending.verdict = "memory_limit"
                     break
     wall_s = time.monotonic() - started
-    cpu_s = _number(ending.end.get("cpu_s")) if ending.end else cell.measure()[0]
+    cpu_s = max(_number(ending.end.get("cpu_s")) or 0.0, cell.measure()[0])
     cell.end()
     ending.output_bytes, ending.log = log.size, log.rest()
     rss = _number(ending.end.get("max_rss_bytes"))

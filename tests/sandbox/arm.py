@@ -8,7 +8,7 @@ take one guarantee away, for twins that show an attack working without it:
     "environment": variables to let through
     "without": texts to cut out of runner.py or zygote.py
 
-"keyring": true gives this process a session keyring, as a log-in does.
+"keyring": true gives this process a session keyring, as a log-in does. "bwrap" names another one to use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def weaken(plan: dict[str, Any], folder: Path) -> None:
     def command(*arguments: Any) -> list[launch.Part]:
         parts = whole(*arguments)
         for gone in plan.get("drop", ()):
-            (at,) = [n for n in range(len(parts)) if parts[n : n + len(gone)] == gone]
+            (at,) = [n for n in range(len(parts)) if [str(part) for part in parts[n : n + len(gone)]] == gone]
             del parts[at : at + len(gone)]
         at = parts.index("--ro-bind")
         added = [Path(part["path"]) if isinstance(part, dict) else part for part in plan.get("add", ())]
@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         weaken(plan, Path(folder))
-        box = Bubblewrap(load_profile(plan["profile"]), plan["form"])
+        box = Bubblewrap(load_profile(plan["profile"]), plan["form"], bwrap=plan.get("bwrap"))
         executions = [box.run(job_of(job)) for job in plan["jobs"]]
         box.close()
     told = [

@@ -65,6 +65,21 @@ def test_a_file_of_the_host_cannot_be_read(arm, folder):
     assert arm.one(attack, add=bind)["value"] == "token 4711"
 
 
+def test_packages_that_cannot_be_imported_cannot_be_read(arm):
+    attack = """
+import os
+def solve(x):
+    found = []
+    for folder, names, _ in os.walk('/'):
+        if folder.startswith('/proc'):
+            names.clear()
+        elif os.path.basename(folder) in ('site-packages', 'dist-packages') and 'progevo' not in folder:
+            found += os.listdir(folder)
+    return found
+"""
+    assert arm.one(attack)["value"] == []
+
+
 def test_what_is_readable_cannot_be_written(arm, folder):
     attack = "def solve(x): open('/usr/lib/progevo-was-here', 'w').write('x')"
     assert f"[Errno {errno.EROFS}]" in arm.one(attack)["reason"]
@@ -223,7 +238,8 @@ def test_no_process_of_the_host_is_seen(arm):
 #: limit -> (attack, limits, the line of the runner that holds it); the attack answers "free" where it is not held.
 LIMITS = {
     "memory_bytes": (
-        "import mmap\ndef solve(x): return len(mmap.mmap(-1, 200 * 2**20)) and 'free'",
+        "import mmap\nprivate = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n"
+        "def solve(x): return len(mmap.mmap(-1, 200 * 2**20, flags=private)) and 'free'",
         {"memory_bytes": 100 * MIB},
         '        (resource.RLIMIT_AS, limits["memory_bytes"]),\n',
     ),
@@ -258,6 +274,57 @@ def test_a_limit_bites_and_is_named(arm, limit):
     assert done["value"] is None
     assert f"limit {limit}" in done["reason"]
     assert arm.one(attack, limits=limits, without=[line])["value"] == "free"
+
+
+def test_the_supervisor_is_out_of_reach_of_signals_and_limits(arm):
+    """A signal that has a handler does reach a namespace's first process, and so does a limit of the same uid."""
+    attack = """
+import os, resource, signal, time
+def solve(x):
+    for number in set(signal.Signals) - {signal.SIGCHLD}:
+        try:
+            os.kill(1, number)
+        except OSError:
+            pass
+    refused = []
+    for limit in (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_NOFILE):
+        try:
+            resource.prlimit(1, limit, (1, 1))
+        except OSError:
+            refused.append(limit)
+    time.sleep(0.2)
+    return len(refused)
+"""
+    assert arm.one(attack)["value"] == 3
+
+
+def test_shared_memory_without_a_file_is_refused(arm):
+    """Its pages stay while one of them is mapped: a candidate could hold ten times its limit."""
+    attack = """
+import mmap, os
+def solve(x):
+    refused = 0
+    try:
+        mmap.mmap(-1, 4096)
+    except OSError:
+        refused += 1
+    try:
+        mmap.mmap(os.open('/dev/zero', os.O_RDWR), 4096)
+    except OSError:
+        refused += 1
+    return refused
+"""
+    assert arm.one(attack)["value"] == 2
+    twin = arm.one(attack, without=[FILTER], drop=[["--ro-bind", "/dev/null", "/dev/zero"]])
+    assert twin["value"] == 0
+
+
+def test_cpu_of_children_is_counted(arm):
+    burn = "\n  end = time.process_time() + 0.7\n  while time.process_time() < end: pass\n  os._exit(0)"
+    waited = (
+        f"import os, time\ndef solve(x):\n for _ in range(2):\n  if os.fork(): os.wait(); continue{burn}\n return 1"
+    )
+    assert arm.one(waited)["cpu_s"] > 1.2
 
 
 def test_a_limit_cannot_be_raised_again(arm):
