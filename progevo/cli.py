@@ -132,7 +132,7 @@ def show(path: Path, node: int | None, as_json: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Write it there instead of to stdout.")
 def best(folder: Path, out: Path | None) -> None:
     """The best program of a run so far, on stdout."""
-    from progevo.journal import read_run
+    from progevo.journal import read_run, write_file
     from progevo.result import best_of
 
     nodes = read_run(folder).nodes
@@ -142,9 +142,9 @@ def best(folder: Path, out: Path | None) -> None:
     assert program is not None
     source = program.source.encode("utf-8", "surrogatepass")
     if out is not None:
-        out.write_bytes(source)
+        write_file(out, source)
     else:
-        sys.stdout.buffer.write(source)
+        click.echo(source, nl=False)
 
 
 @main.command("eval")

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
-from progevo.errors import TaskError
+from progevo.errors import ProgevoError, TaskError
 from progevo.types import Answer, DataSource, GatePolicy, Inputs, Limits, Metric, Move, Program, Score
 
 #: What the search ranks on, and what is scored once at the end for the seed and for the best.
@@ -84,7 +84,12 @@ def find_domain(name: str, *, data: Path | None = None) -> Domain:
     make = getattr(module, "domain", None)
     if not callable(make):
         raise TaskError(f"the task {name!r} defines no function domain(*, data=None) -> Domain")
-    made = make(data=data)
+    try:
+        made = make(data=data)
+    except ProgevoError:
+        raise
+    except Exception as error:
+        raise TaskError(f"domain() of the task {name!r} raised {type(error).__name__}: {error}") from error
     if not isinstance(made, Domain):
         raise TaskError(
             f"domain() of the task {name!r} must return a progevo.Domain; it returned {type(made).__name__}"

@@ -8,7 +8,8 @@ from progevo import gate
 from progevo.domain import Domain
 from progevo.errors import BadOutput
 from progevo.sandbox import Sandbox
-from progevo.types import Answer, Candidate, Execution, Job, Outcome
+from progevo.sandbox.outcome import clean
+from progevo.types import Answer, Candidate, Execution, Job, Outcome, Score
 
 #: How often a run that the host lost is asked for again.
 RETRIES = 2
@@ -66,14 +67,14 @@ def _run(sandbox: Sandbox, job: Job) -> Execution:
 def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) -> Outcome:
     reason = ""
     try:
-        score = domain.evaluator.score(split, answer)
-        if not math.isfinite(score.score):
-            reason = f"its score is {score.score}, which is not a finite number"
+        score = _plain(domain.evaluator.score(split, answer))
     except BadOutput as error:
         reason = str(error) or "the scorer refused it without a word"
     except Exception as error:  # a scorer that stumbles over an answer has not judged it; the run goes on
         reason = f"invalid: the scorer raised {type(error).__name__}: {error}"
     if reason:
+        # It may quote the candidate.
+        reason = clean(reason, 500)
         return Outcome(status="bad_output", reason=reason, log_tail=execution.log_tail, usage=execution.usage)
     return Outcome(
         status="ok",
@@ -83,6 +84,20 @@ def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) ->
         log_tail=execution.log_tail,
         usage=execution.usage,
     )
+
+
+def _plain(score: Score) -> Score:
+    """A score in plain, finite floats, whatever kind of number the scorer computes with. Raises `BadOutput`."""
+    plain = Score(
+        score=float(score.score),
+        metrics={str(name): float(value) for name, value in score.metrics.items()},
+        cases=tuple(map(float, score.cases)),
+    )
+    if not math.isfinite(plain.score):
+        raise BadOutput(f"its score is {plain.score}, which is not a finite number")
+    if not all(map(math.isfinite, plain.cases)):
+        raise BadOutput("the value of a case is not a finite number")
+    return plain
 
 
 def _failed(execution: Execution) -> Outcome:

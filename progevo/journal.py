@@ -12,6 +12,7 @@ two runs with one seed can be compared by dropping it. The programs themselves l
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -97,7 +98,8 @@ class Journal:
         self.append({"event": "ended", "stop_reason": stop_reason})
 
     def close(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # what could not be written has been said already
+            self._file.close()
 
 
 @dataclass(kw_only=True)
@@ -155,10 +157,15 @@ def _events(path: Path) -> Iterator[Event]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes a whole file or nothing of it."""
+    """Writes a whole file or nothing of it. Raises `RunError` where the disk does not take it."""
     part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise RunError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _outcome_to_json(outcome: Outcome) -> Event:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ class Plan:
 
 def new_folder(search: str, task: str, seed: int) -> Path:
     """A run folder that is not there yet: `runs/<date>_<time>_<search>_<task>_seed<seed>`, numbered if need be."""
-    stem = f"{datetime.now():%Y-%m-%d_%H%M%S}_{search}_{task}_seed{seed}"
+    stem = re.sub(r"[^\w.-]+", "_", f"{datetime.now():%Y-%m-%d_%H%M%S}_{search}_{task}_seed{seed}")
     folder, number = Path("runs") / stem, 1
     while folder.exists():
         number += 1

@@ -114,4 +114,4 @@ def metric_words(plan: Plan) -> str:
 
 def open_progress() -> Lines:
     """Live on a terminal, plain elsewhere."""
-    return Live() if sys.stderr.isatty() else Lines()
+    return Live() if sys.stderr is not None and sys.stderr.isatty() else Lines()

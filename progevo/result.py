@@ -53,6 +53,7 @@ def build_result(
     first, best = nodes[0], best_of(nodes)
     counts = Counter(node.outcome.status for node in nodes)
     copies = [node for node in nodes if node.twin_of is not None]
+    no_ops = sum(_repeats_its_parent(node, nodes) for node in copies)
     return {
         "schema": SCHEMA,
         "task": domain.name,
@@ -75,8 +76,8 @@ def build_result(
         },
         "stop_reason": stop_reason,
         "counts": {status: counts[status] for status in get_args(Status)},
-        "duplicates": sum(node.twin_of != node.parent for node in copies),
-        "no_ops": sum(node.twin_of == node.parent for node in copies),
+        "duplicates": len(copies) - no_ops,
+        "no_ops": no_ops,
         "seed_program": {"id": _id(first), **_worth(domain.metric, first, tested)},
         "best": {"id": _id(best), "node": best.index, **_worth(domain.metric, best, tested), "file": "best.py"},
         "gain": gain(domain.metric, first, best, tested),
@@ -120,7 +121,9 @@ def gain(metric: Metric, first: Node, best: Node, tested: Mapping[int, Outcome])
     `test_se` is the standard error of the paired difference over the test cases, `interval` its 95 % interval;
     a gain whose interval holds 0 is not resolved. `resolvable` is the least gain that these cases could resolve.
     """
-    searched = best.score - first.score if best.outcome.ok and first.outcome.ok else None
+    searched: float | None = best.score - first.score
+    if searched is None or not math.isfinite(searched):
+        searched = None
     found: dict[str, Json] = {
         "search": searched,
         "test": None,
@@ -134,6 +137,8 @@ def gain(metric: Metric, first: Node, best: Node, tested: Mapping[int, Outcome])
     if before is None or after is None or not (before.ok and after.ok):
         return found
     difference = after.score - before.score
+    if not math.isfinite(difference):
+        return found
     found["test"] = difference
     error = paired_standard_error(metric, before.cases, after.cases)
     if error is not None:
@@ -151,6 +156,8 @@ def paired_standard_error(metric: Metric, before: Sequence[float], after: Sequen
     count = len(before)
     if metric.aggregate is None or count < 2 or len(after) != count:
         return None
+    if metric.aggregate == "root_mean" and min(*before, *after) < 0:
+        return None  # these cannot be what an RMSE is made of
     scale_before = scale_after = 1.0
     if metric.aggregate == "root_mean":
         roots = [math.sqrt(math.fsum(cases) / count) for cases in (before, after)]
@@ -177,6 +184,11 @@ def read_result(path: Path) -> Result:
 def to_json(result: Result) -> str:
     """Strict JSON, indented, with a line end."""
     return json.dumps(result, allow_nan=False, indent=2) + "\n"
+
+
+def _repeats_its_parent(node: Node, nodes: Sequence[Node]) -> bool:
+    """Whether a copy is one of its own parent, which may be a copy itself."""
+    return node.parent is not None and node.twin_of in (node.parent, nodes[node.parent].twin_of)
 
 
 def _worth(metric: Metric, node: Node, tested: Mapping[int, Outcome]) -> dict[str, Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from progevo.journal import Record
@@ -24,7 +25,7 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
     return {
         "status": outcome.status,
         "reason": outcome.reason,
-        "metrics": dict(outcome.metrics),
+        "metrics": {name: value if math.isfinite(value) else None for name, value in outcome.metrics.items()},
         "measured": {"wall_s": usage.wall_s, "cpu_s": usage.cpu_s, "max_rss_bytes": usage.max_rss_bytes},
         "log_tail": outcome.log_tail,
     }

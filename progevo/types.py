@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
 
@@ -48,6 +48,12 @@ class Metric:
     direction: Direction
     unit: str = ""
     aggregate: Aggregate | None = None
+
+    def __post_init__(self) -> None:
+        if self.direction not in get_args(Direction):
+            raise ValueError(f"a metric's direction is minimize or maximize (got {self.direction!r})")
+        if self.aggregate not in (None, *get_args(Aggregate)):
+            raise ValueError(f"a metric's aggregate is mean, root_mean or None (got {self.aggregate!r})")
 
     def value(self, score: float) -> float:
         """The metric's value for a search score (negated where smaller is better)."""

@@ -145,6 +145,22 @@ def test_copies_cost_no_evaluation_and_never_become_the_best(tmp_path, toy):
     assert result["spent"]["evaluations"] == 4
 
 
+def test_a_proposer_that_returns_its_parent_makes_no_ops(tmp_path, toy):
+    class Lazy(Drawn):
+        def propose(self, brief):
+            return Candidate(program=brief.parent.candidate.program, origin="lazy")
+
+    result = run(toy(), proposer=Lazy(), iterations=6, out=tmp_path / "r")
+    assert (result["no_ops"], result["duplicates"]) == (6, 0)
+    assert result["gain"]["resolvable"] is None
+
+
+def test_a_name_of_a_task_stays_in_the_folder_of_runs(tmp_path, toy, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(toy(name="../../out of/here\n"), iterations=0)
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
 def test_a_copy_of_what_depends_on_load_is_run_again(tmp_path, toy):
     slow = "import time\ndef solve(x): time.sleep(60)"
     domain = toy(limits=Limits(wall_s=0.5))

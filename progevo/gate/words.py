@@ -21,7 +21,7 @@ REBINDABLE = _words("dir exit help input open quit")
 MODULES = _words(
     "os sys subprocess builtins importlib ctypes ctypeslib shutil socket pickle cPickle cloudpickle posix nt posixpath "
     "ntpath pty multiprocessing tempfile pathlib codecs inspect marshal shelve imp runpy pdb pkgutil fcntl ssl urllib "
-    "ftplib smtplib asyncio linecache cffi f2py joblib numpy_pickle"
+    "ftplib smtplib asyncio linecache cffi f2py joblib numpy_pickle bltns"
 )
 #: Refused only on what an import brought in: `self.system` and `net.modules()` are ordinary code.
 MODULE_MEMBERS = _words("modules system gc threading operator load_module exec_module")

@@ -87,6 +87,12 @@ _UNPRINTABLE = re.compile(
 )
 
 
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+
+
 def clean(text: str, length: int) -> str:
-    """Untrusted text fit for a terminal, a file and a prompt: no control characters, cut to its end."""
-    return _UNPRINTABLE.sub("", text)[-length:]
+    """Untrusted text fit for a terminal, a file and a prompt: no control characters, no addresses, cut to its end.
+
+    An address of an object differs from run to run, and would make journals of equal runs differ.
+    """
+    return _ADDRESS.sub("0x...", _UNPRINTABLE.sub("", text))[-length:]

@@ -84,6 +84,7 @@ class Tree:
             readable=(self.prefix / "bin" / "python3.11", self.prefix / "lib"),
             links={},
             packages=(self.site, top / "packages"),
+            nested=(),
         )
         self.folder = Folder(
             own=top / "now" / "progevo", inputs=top / "now" / "inputs", scratch=top / "now" / "scratch"
