@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -48,22 +49,28 @@ task_option = click.option("--task", help="A task's name, folder or file (progev
 data_option = click.option("--data", type=click.Path(path_type=Path), help="A data file in place of the task's own.")
 
 
-@main.command()
+@main.command(short_help="Search for a better program.")
 @click.argument("search", required=False)
 @task_option
 @click.option("--iterations", type=int, help="Candidates to propose.  [default: 40]")
 @click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
 @click.option("--seed", type=int, help="What every random draw derives from.  [default: 0]")
-@click.option("--proposer", help="Who writes candidates.  [default: mutate]")
+@click.option("--proposer", help="Who writes candidates: mutate, the offline mutator.  [default: mutate]")
 @click.option("--sandbox", help="The form: auto, warm, pool or cold.  [default: auto]")
 @click.option("--c-puct", type=float, help="ERA's exploration constant.  [default: 1.0]")
-@click.option("--limit", "limits", multiple=True, metavar="NAME=VALUE", help="A limit that differs from the task's.")
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A limit that differs from the task's, such as wall_s=30; may be given again.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
 @data_option
 @json_option
 def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str, ...], **flags: Any) -> None:
-    """Search for a better program: SEARCH is era (Flat-PUCT tree search)."""
+    """Search for a better program: SEARCH is era, Flat-PUCT tree search, which is the default."""
     from dataclasses import replace
 
     from progevo.config import apply_limits, read_settings
@@ -103,7 +110,7 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
         sys.exit(130)
 
 
-@main.command()
+@main.command(short_help="A run's result, or one node of it.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("node", type=int, required=False)
 @json_option
@@ -112,18 +119,21 @@ def show(path: Path, node: int | None, as_json: bool) -> None:
     from progevo.journal import read_run
     from progevo.result import FILE, read_result
 
+    folder = path if os.path.isdir(path) else path.parent
     if node is not None:
-        record = read_run(path if path.is_dir() else path.parent)
+        record = read_run(folder)
         if not 0 <= node < len(record.nodes):
-            raise RunError(f"there is no node {node} in {path}; its nodes are 0 to {len(record.nodes) - 1}")
+            told = f"its nodes are 0 to {len(record.nodes) - 1}" if record.nodes else "it holds no scored program"
+            raise RunError(f"there is no node {node} in {path}; {told}")
         found = node_facts(record, node)
         _print(found, as_json, lambda: node_lines(found))
-    elif path.is_dir() and not (path / FILE).exists():
+    elif path == folder and not os.path.exists(path / FILE):
         record = read_run(path)
-        told = {"nodes": len(record.nodes), "stop_reason": record.stop_reason, "result": None}
-        _print(told, as_json, lambda: [f"{path} has {len(record.nodes)} nodes and no {FILE}: it runs, or was killed"])
+        state = "it runs, or was killed" if record.stop_reason is None else f"it ended: {record.stop_reason}"
+        facts = {"nodes": len(record.nodes), "stop_reason": record.stop_reason, "result": None}
+        _print(facts, as_json, lambda: [f"{path} has {len(record.nodes)} nodes and no {FILE}: {state}"])
     else:
-        result = read_result(path / FILE if path.is_dir() else path)
+        result = read_result(path / FILE if path == folder else path)
         _print(result, as_json, lambda: result_lines(result))
 
 
@@ -147,7 +157,7 @@ def best(folder: Path, out: Path | None) -> None:
         click.echo(source, nl=False)
 
 
-@main.command("eval")
+@main.command("eval", short_help="One program through gate, sandbox and score.")
 @click.argument("file", type=click.Path(path_type=Path))
 @task_option
 @data_option
@@ -173,7 +183,9 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
         **outcome_facts(outcome),
     }
     value = (
-        f"{metric.name} {found['search']:.6f} on search rows, {domain.data.source}" if outcome.ok else outcome.reason
+        f"{metric.name} {found['search']:.6f} on the search part, {domain.data.source}"
+        if outcome.ok
+        else outcome.reason
     )
     _print(found, as_json, lambda: [f"{outcome.status}: {value}", *usage_lines(outcome)])
     sys.exit(0 if outcome.ok else 1)
@@ -188,7 +200,7 @@ def gate(file: Path, task: str, as_json: bool) -> None:
     from progevo.gate import check
 
     domain = _domain(task, None)
-    verdict = check(file.read_bytes() if file.is_file() else _source(file), domain.gate, domain.entrypoint)
+    verdict = check(_bytes(file), domain.gate, domain.entrypoint)
     findings = [{"line": found.line, "rule": found.rule, "message": found.message} for found in verdict.findings]
     lines = [f"{file}:{found['line'] or 1}: {found['rule']}: {found['message']}" for found in findings]
     _print({"ok": verdict.ok, "findings": findings}, as_json, lambda: lines or [f"{file}: passes"])
@@ -205,7 +217,7 @@ def tasks(as_json: bool) -> None:
     _print(names, as_json, lambda: [f"{name:<24} {about}" for name, about in names.items()])
 
 
-@main.command()
+@main.command(short_help="Whether this host can run candidates.")
 @click.option("--profile", default="tabular", show_default=True, help="The sandbox profile to try.")
 @click.option("--sandbox", default="auto", show_default=True, help="The form to try: auto, warm, pool or cold.")
 @click.option("--prove", is_flag=True, help="Attack the sandbox and see that it holds, as every run does first.")
@@ -224,7 +236,7 @@ def data() -> None:
     """Data sets of the built-in tasks."""
 
 
-@data.command("get")
+@data.command("get", short_help="Fetch the data set of a task once.")
 @click.argument("name")
 @click.option("--from", "source", type=click.Path(path_type=Path), help="Take this file instead of downloading.")
 @click.option("--url", help="Download from here instead; the checksum stays the same.")
@@ -244,7 +256,7 @@ def bench() -> None:
     """Measurements of this machine."""
 
 
-@bench.command("search")
+@bench.command("search", short_help="What one ask and tell cost.")
 @click.option("--size", "sizes", type=int, multiple=True, help="Nodes in the tree; may be given again.")
 @json_option
 def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
@@ -255,7 +267,7 @@ def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
     _print(found, as_json, lambda: search_lines(found["rows"]))
 
 
-@bench.command("sandbox")
+@bench.command("sandbox", short_help="What a candidate costs, and how limits bite.")
 @click.option("--profile", "profiles", multiple=True, help="stdlib, numeric or tabular; may be given again.")
 @click.option("--rounds", type=int, help="How often each form runs in turn.  [default: 5]")
 @click.option("--quick", is_flag=True, help="Two rounds, for a first look.")
@@ -313,8 +325,12 @@ def _domain(task: str | None, data: Path | None) -> Any:
 
 
 def _source(file: Path) -> str:
+    return _bytes(file).decode("utf-8", "surrogateescape")
+
+
+def _bytes(file: Path) -> bytes:
     try:
-        return file.read_bytes().decode("utf-8", "surrogateescape")
+        return file.read_bytes()
     except OSError as error:
         raise ConfigError(f"the program {file} cannot be read: {error.strerror}") from None
 

@@ -52,6 +52,7 @@ def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     if file is not None:
         try:
             table = tomllib.loads(file.read_text("utf-8"))
+            table.pop("ran_on", None)  # in the config.toml of a run: what it ran on is no setting
         except (OSError, ValueError) as error:
             raise ConfigError(f"the settings file {file} cannot be read: {error}") from None
     given = {name: value for name, value in flags.items() if value is not None}

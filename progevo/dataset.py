@@ -66,7 +66,7 @@ def folder(dataset: Dataset) -> Path:
 def installed(dataset: Dataset) -> Path | None:
     """Where `get` has put the file, or `None`. It may have been damaged since: `read` tells."""
     path = folder(dataset) / dataset.file_name
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None
 
 
 def read(path: Path, dataset: Dataset) -> bytes:
@@ -118,7 +118,7 @@ def get(
             return target
         _store(dataset, source, _download_chunks(source, progress, timeout_s), target)
     else:
-        if target.exists() and target.samefile(_existing(from_file)):
+        if os.path.exists(target) and target.samefile(_existing(from_file)):
             verify(target, dataset)
             return target
         _store(dataset, str(from_file), _file_chunks(from_file, progress), target)

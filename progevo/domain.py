@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from dataclasses import dataclass
 from importlib import resources
@@ -115,8 +116,8 @@ def load_task(name: str) -> ModuleType:
     if name in _built_in():
         return importlib.import_module(f"progevo.tasks.{name}.task")
     path = Path(name)
-    if path.is_dir() or path.suffix == ".py":
-        return _load_file(path / "task.py" if path.is_dir() else path)
+    if os.path.isdir(path) or path.suffix == ".py":
+        return _load_file(path / "task.py" if os.path.isdir(path) else path)
     for entry in entry_points(group="progevo.tasks", name=name):
         loaded = entry.load()
         return loaded if isinstance(loaded, ModuleType) else sys.modules[loaded.__module__]
@@ -127,8 +128,10 @@ def load_task(name: str) -> ModuleType:
 
 
 def _load_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise TaskError(f"the task {path} is not there; a task is a .py file or a folder with a task.py")
+    if not os.path.isfile(path):
+        raise TaskError(
+            f"the task {path} is not there, or cannot be read; a task is a .py file or a folder with a task.py"
+        )
     spec = importlib.util.spec_from_file_location(f"progevo_task_{path.resolve().parent.name}_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -9,7 +9,7 @@ from progevo.domain import Domain
 from progevo.errors import BadOutput
 from progevo.sandbox import Sandbox
 from progevo.sandbox.outcome import clean
-from progevo.types import Answer, Candidate, Execution, Job, Outcome, Score
+from progevo.types import Answer, Candidate, Execution, Job, Outcome, Program, Score
 
 #: How often a run that the host lost is asked for again.
 RETRIES = 2
@@ -34,17 +34,21 @@ def screen(domain: Domain, candidate: Candidate) -> Outcome | None:
 def confine(domain: Domain, candidate: Candidate, split: str, sandbox: Sandbox) -> Outcome:
     """The outcome of a screened candidate: one run in the sandbox, scored on the host."""
     assert candidate.program is not None
-    job = Job(
-        program=candidate.program,
+    execution = _run(sandbox, job_of(domain, candidate.program, split))
+    if execution.status != "ok" or execution.answer is None:
+        return _failed(execution)
+    return _scored(domain, split, execution.answer, execution)
+
+
+def job_of(domain: Domain, program: Program, split: str) -> Job:
+    """What the sandbox is asked to run."""
+    return Job(
+        program=program,
         entrypoint=domain.entrypoint,
         harness=domain.evaluator.harness,
         inputs=domain.evaluator.inputs(split),
         limits=domain.limits,
     )
-    execution = _run(sandbox, job)
-    if execution.status != "ok" or execution.answer is None:
-        return _failed(execution)
-    return _scored(domain, split, execution.answer, execution)
 
 
 def _refusal(verdict: gate.Verdict) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import re
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ def new_folder(search: str, task: str, seed: int) -> Path:
     """A run folder that is not there yet: `runs/<date>_<time>_<search>_<task>_seed<seed>`, numbered if need be."""
     stem = re.sub(r"[^\w.-]+", "_", f"{datetime.now():%Y-%m-%d_%H%M%S}_{search}_{task}_seed{seed}")
     folder, number = Path("runs") / stem, 1
-    while folder.exists():
+    while os.path.exists(folder):
         number += 1
         folder = Path("runs") / f"{stem}_{number}"
     return folder

@@ -25,13 +25,14 @@ import tomli_w
 from progevo import result as results
 from progevo.domain import SEARCH, TEST, Domain
 from progevo.errors import ConfigError, ProgevoError, ProposerError, SandboxUnavailable, TaskError
-from progevo.evaluate import confine, evaluate, screen
+from progevo.evaluate import confine, evaluate, job_of, screen
 from progevo.execute import open_executor
 from progevo.journal import Journal, write_file
 from progevo.plan import Plan, config, new_folder, now, versions
 from progevo.propose import Proposer
 from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
+from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
 from progevo.search import Search
 from progevo.search.flat_puct import FlatPuct
@@ -118,6 +119,8 @@ def run(
         raise ConfigError("iterations must be at least 0, workers at least 1 and seed at least 0")
     with contextlib.ExitStack() as stack:
         if isinstance(sandbox, str):
+            # Before a folder is made: a job that can never run is refused without a trace.
+            load_profile(domain.profile).check(job_of(domain, domain.seed, SEARCH))
             box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, sandbox)))
             proof = prove(box)
         else:

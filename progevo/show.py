@@ -34,6 +34,8 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
 def usage_lines(outcome: Outcome) -> list[str]:
     """What a candidate used, and the end of its log."""
     usage = outcome.usage
+    if usage.wall_s is None:
+        return []
     size = "unknown" if usage.max_rss_bytes is None else f"{usage.max_rss_bytes / 2**20:.0f} MiB"
     lines = [f"wall {number(usage.wall_s, 2)} s, CPU {number(usage.cpu_s, 2)} s, largest resident size {size}"]
     return [*lines, "log (end):", outcome.log_tail.rstrip()] if outcome.log_tail.strip() else lines
@@ -47,12 +49,14 @@ def result_lines(result: dict[str, Any]) -> list[str]:
     lines = [
         f"task      {result['task']}, data {result['data']['source']}, proposer {result['proposer']['name']}",
         f"search    {result['search']['name']}: {result['spent']['iterations']} iterations,"
-        f" {result['counts']['ok']} ok{', ' + failed if failed else ''},"
+        f" {result['counts']['ok']} ok with the seed{', ' + failed if failed else ''},"
         f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; stopped by {result['stop_reason']}",
         f"search {name}: seed {number(seed['search'])}, best {number(found['search'])} (node {found['node']})",
         f"test   {name}: seed {number(seed['test'])}, best {number(found['test'])}",
     ]
-    if gain["test"] is not None:
+    if found["node"] == 0:
+        lines.append("nothing better than the seed was found")
+    elif gain["test"] is not None:
         word = {True: "resolved", False: "unresolved: inside its noise", None: "its noise is unknown"}[gain["resolved"]]
         error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""
         lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}")
@@ -80,9 +84,10 @@ def node_facts(record: Record, index: int) -> dict[str, Any]:
 
 def node_lines(found: dict[str, Any]) -> list[str]:
     """A node: what became of it, its log, its program."""
-    lines = [
-        f"{name:<9} {found[name]}" for name in ("index", "parent", "origin", "status", "score", "reason", "program")
-    ]
+    names = ("index", "parent", "origin", "status", "score", "reason", "program")
+    lines = [f"{name:<9} {found[name]}" for name in names if found[name] not in (None, "")]
+    lines += [f"{name:<9} {value:g}" for name, value in found["metrics"].items() if value is not None]
+    lines += [f"{name:<9} {value:g}" for name, value in found["measured"].items() if value is not None]
     log = ["", "log (end):", found["log_tail"].rstrip()] if found["log_tail"].strip() else []
     return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
 

@@ -120,6 +120,7 @@ def test_every_option_of_run_is_read(tmp_path, task, flag):
         (["run", "era", "--task", "s3e1", "--limit", "wall_s"], "NAME=NUMBER"),
         (["run", "era", "--task", "s3e1", "--limit", "speed=3"], "there is no limit"),
         (["run", "era", "--task", "s3e1", "--data", "nothing.csv"], "nothing.csv"),
+        (["run", "era", "--task", "s3e1", "--limit", "memory_bytes=1e6"], "needs at least 536870912"),
         (["show", "nothing"], "nothing"),
         (["best", "nothing"], "not a run folder"),
         (["eval", "nothing.py", "--task", "s3e1"], "cannot be read"),
@@ -182,7 +183,7 @@ def test_a_run_without_a_result_is_shown_as_what_it_is(run_folder):
 def test_eval_says_what_one_program_is_worth_on_search(tmp_path, task):
     file = tmp_path / "one.py"
     for source, code, word in [
-        (SEED, 0, "ok: error 9.000000 on search rows, built-in"),
+        (SEED, 0, "ok: error 9.000000 on the search part, built-in"),
         ("def solve(x): return 1 / 0", 1, "crashed: ZeroDivisionError: division by zero (line 1)"),
         ("import os\ndef solve(x): return 1", 1, "gate_refused: line 1: "),
         ("def solve(x): return", 1, "bad_output: "),

@@ -59,7 +59,7 @@ def find_interpreter() -> Interpreter:
 
 def _distinct(paths: list[Path]) -> tuple[Path, ...]:
     """The real paths of those that exist, each once, in the order given."""
-    return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in paths if path.exists()))
+    return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in paths if os.path.exists(path)))
 
 
 def _outermost(paths: list[Path]) -> tuple[Path, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from contextlib import closing
 
 import pytest
@@ -46,3 +48,22 @@ def test_a_guarantee_that_is_gone_is_a_refusal(monkeypatch, tmp_path, gone, atta
     with closing(Bubblewrap(load_profile("stdlib"), "cold")) as box, pytest.raises(SandboxUnavailable, match=attack):
         prove(box)
     assert runner.INPUTS  # the real one is untouched
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="this user is unprivileged already")
+@pytest.mark.parametrize("form", ["warm", "cold"])
+def test_the_self_test_holds_for_an_ordinary_user(nobody, form):
+    """Who may not even look into /root."""
+    python, library = nobody
+    source = (
+        "from progevo.sandbox.bubblewrap import Bubblewrap\n"
+        "from progevo.sandbox.profile import load_profile\n"
+        "from progevo.sandbox.prove import prove\n"
+        f"print(prove(Bubblewrap(load_profile('stdlib'), {form!r})))\n"
+    )
+    done = subprocess.run(
+        [python, "-c", source],
+        cwd=library, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(library)},
+        user=65534, group=65534, extra_groups=[], capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
