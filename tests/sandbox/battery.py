@@ -1,6 +1,7 @@
 """The host's side of the battery: runs one case after another in the sandbox and gathers what the host itself can see.
 
-Started by `test_battery` on a pseudo-terminal of its own, with a token in its command line and one in its environment.
+Started by `test_battery`, as the user of its arm, on a pseudo-terminal of its own, with a token in its command line and
+one in its environment.
 It sets up what the cases go for (files, listeners, a pipe, a process: see `../shared/battery/README.md`), shows that
 each is within reach from outside a sandbox, and then answers each line of JSON on its request pipe,
 {"name", "source", "limits", "run"}, with a line of evidence on its reply pipe. Only the judging is left to the test.
@@ -24,6 +25,7 @@ import termios
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +36,16 @@ from progevo.domain import Domain
 from progevo.evaluate import evaluate
 from progevo.evaluators.calls import Calls, numbers
 from progevo.evaluators.calls.score import HARNESS
-from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.bubblewrap import Bubblewrap, Form
 from progevo.sandbox.profile import load_profile
-from progevo.types import Candidate, GatePolicy, Limits, Metric, Outcome, Program
+from progevo.sandbox.source import Zygote
+from progevo.types import Candidate, GatePolicy, Inputs, Job, Limits, Metric, Outcome, Program
 
 NOBODY = 65534
 PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.04
+#: The same for every case: in the warm form they share a zygote.
+SCRATCH_BYTES = 64 * 1024 * 1024
 PERMISSIVE = GatePolicy(imports=frozenset(), permissive=True, max_bytes=10_000_000)
 
 #: Places that a case might leave something in, should it get out.
@@ -152,7 +157,7 @@ class Host:
         found = {}
         for path in (*self.root.rglob("*"), *runner, HARNESS, *planted):
             state = path.lstat()
-            data = path.read_bytes() if path.is_file() else b""
+            data = path.read_bytes() if path.is_file() and os.access(path, os.R_OK) else b""
             age = state.st_mtime_ns if data else 0
             found[str(path)] = f"{state.st_mode:o} {age} {hashlib.sha256(data).hexdigest()}"
         return found
@@ -180,20 +185,38 @@ class Host:
     def score(self, values: list[float]) -> float:
         return -sum((a - b) ** 2 for a, b in zip(values, self.labels, strict=True)) / len(self.labels)
 
-    def survivors(self) -> list[str]:
-        """Descendants of this process but the victim; orphans of a sandbox become its children."""
-        alive = []
-        for process in psutil.Process().children(recursive=True):
+    def survivors(self, box: Bubblewrap) -> list[str]:
+        """Descendants of this process but the victim and what waits; orphans of a sandbox become its children."""
+        alive, found = [], psutil.Process().children(recursive=True)
+        meant = {self.victim.pid, *waiting(box)}  # after the list: the next child may just be coming
+        for process in found:
             with contextlib.suppress(psutil.NoSuchProcess, ChildProcessError):
                 if process.status() == psutil.STATUS_ZOMBIE:  # dead: any other host's init would have collected it
                     os.waitpid(process.pid, os.WNOHANG)
-                elif process.pid != self.victim.pid:
+                elif process.pid not in meant:
                     alive.append(f"{process.pid} {process.name()}")
         return alive
 
 
+def waiting(box: Bubblewrap) -> list[int]:
+    """What a box has between two candidates: each zygote, its bwrap, and one child with one of its own."""
+    found = []
+    for _, source in box._idle:
+        home = source.home if isinstance(source, Zygote) else None
+        if home is None or home.pid is None:
+            continue
+        zygote = psutil.Process(home.pid)
+        found += [zygote.pid, zygote.ppid()]
+        for child in reversed(zygote.children()):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    found += [child.pid, *(each.pid for each in child.children(recursive=True)[:1])]
+                    break
+    return found
+
+
 class Meter:
-    """Samples the processes of a sandbox from outside: CPU, memory, scratch."""
+    """Samples the processes of a sandbox from outside, over what waited before: CPU, memory, scratch."""
 
     def __init__(self, victim: int) -> None:
         self.cpu: dict[int, float] = {}
@@ -201,6 +224,9 @@ class Meter:
         self.scratch = 0
         self._apart = victim
         self._shmem = _shmem()
+        self._before: dict[int, float] = {}
+        self._held = self._look()
+        self._before = self.cpu
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._sample)
 
@@ -212,21 +238,30 @@ class Meter:
         self._done.set()
         self._thread.join()
 
+    @property
+    def cpu_s(self) -> float:
+        return sum(used - self._before.get(pid, 0.0) for pid, used in self.cpu.items())
+
     def _sample(self) -> None:
         while not self._done.wait(POLL_S):
-            anonymous = 0
-            for process in psutil.Process().children(recursive=True):
-                if process.pid == self._apart:
-                    continue
-                with contextlib.suppress(psutil.Error, OSError):
-                    self.cpu[process.pid] = sum(process.cpu_times()[:2])
-                    rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
-                    anonymous += sum(map(int, re.findall(r"^Pss_Anon: *(\d+)", rollup, re.MULTILINE))) << 10
-                    if os.stat(f"/proc/{process.pid}/root/tmp").st_dev != os.stat("/tmp").st_dev:
-                        disk = os.statvfs(f"/proc/{process.pid}/root/tmp")
-                        self.scratch = max(self.scratch, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
             # Files in memory and shared memory, of the whole host: cases that go for it run alone.
-            self.memory = max(self.memory, anonymous + max(0, _shmem() - self._shmem))
+            self.memory = max(self.memory, self._look() - self._held + max(0, _shmem() - self._shmem))
+
+    def _look(self) -> int:
+        """Notes the CPU and scratch of every process, and says how much memory they hold now."""
+        anonymous, found = 0, dict(self.cpu)
+        for process in psutil.Process().children(recursive=True):
+            if process.pid == self._apart:
+                continue
+            with contextlib.suppress(psutil.Error, OSError):
+                found[process.pid] = sum(process.cpu_times()[:2])
+                rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+                anonymous += sum(map(int, re.findall(r"^Pss_Anon: *(\d+)", rollup, re.MULTILINE))) << 10
+                if os.stat(f"/proc/{process.pid}/root/tmp").st_dev != os.stat("/tmp").st_dev:
+                    disk = os.statvfs(f"/proc/{process.pid}/root/tmp")
+                    self.scratch = max(self.scratch, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
+        self.cpu = found
+        return anonymous
 
 
 def _shmem() -> int:
@@ -285,14 +320,14 @@ def observe(host: Host, box: Bubblewrap, order: dict[str, Any]) -> dict[str, Any
         "raised": raised,
         "leaked": [name for name, token in host.tokens.items() if token.removeprefix("PETOK") in text],
         "wall_s": wall_s,
-        "cpu_s": sum(meter.cpu.values()),
+        "cpu_s": meter.cpu_s,
         "memory": meter.memory,
         "scratch": meter.scratch,
         "grew": _peak() - before,
         "victim": host.victim.poll(),
         "reached": host.reached(),
         "changed": sorted(name for name, _ in files.items() ^ host.state().items()),
-        "survivors": host.survivors(),
+        "survivors": host.survivors(box),
         "segments": Path("/proc/sysvipc/shm").read_text().count("\n") - segments,
     }
 
@@ -313,6 +348,7 @@ def with_sibling(host: Host, box: Bubblewrap, order: dict[str, Any]) -> dict[str
     for folder in folders:
         folder.mkdir()
         (folder / "sibling.txt").write_text(host.tokens["sibling"])
+    warm_up(box, 2)  # so that a warm one starts at once beside the other
     other = threading.Thread(target=observe, args=(host, box, sibling))
     try:
         other.start()
@@ -320,20 +356,40 @@ def with_sibling(host: Host, box: Bubblewrap, order: dict[str, Any]) -> dict[str
         evidence = observe(host, box, order)
         assert other.is_alive()
         other.join()
-        return evidence | {"survivors": host.survivors()}
+        return evidence | {"survivors": host.survivors(box)}
     finally:
         for folder in folders:
             (folder / "sibling.txt").unlink()
             folder.rmdir()
 
 
-def main(requests: int, replies: int, root: Path, tokens: dict[str, str]) -> None:
+def warm_up(box: Bubblewrap, count: int) -> None:
+    """Runs idle programs side by side, so that what can be ready is ready: an import is no case's CPU."""
+    job = Job(
+        program=Program("import time\ndef solve(x): time.sleep(0.3)"),
+        entrypoint="solve",
+        harness=HARNESS,
+        inputs=Inputs(request={"cases": [None]}),
+        limits=Limits(scratch_bytes=SCRATCH_BYTES),
+    )
+    with ThreadPoolExecutor(count) as pool:
+        assert [done.status for done in pool.map(box.run, [job] * count)] == ["ok"] * count
+
+
+def main(form: Form, requests: int, replies: int, root: Path, tokens: dict[str, str]) -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     host = Host(root, tokens)
-    box = Bubblewrap(load_profile("tabular"))
+    profile = load_profile("tabular")
+    if form == "cold":  # each of a hundred sandboxes would import pandas and scikit-learn; cases that need them do
+        profile = dataclasses.replace(profile, preload=())
     try:
-        with open(requests, encoding="utf-8") as asked, open(replies, "w", encoding="utf-8") as told:
+        with (
+            contextlib.closing(Bubblewrap(profile, form)) as box,
+            open(requests, encoding="utf-8") as asked,
+            open(replies, "w", encoding="utf-8") as told,
+        ):
+            warm_up(box, 1)
             print("{}", file=told, flush=True)
             for line in asked:
                 order = json.loads(line)
@@ -345,4 +401,4 @@ def main(requests: int, replies: int, root: Path, tokens: dict[str, str]) -> Non
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), json.loads(sys.argv[4]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]), json.loads(sys.argv[5]))

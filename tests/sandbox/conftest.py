@@ -19,8 +19,8 @@ HERE = Path(__file__).parent
 REPO = HERE.parents[1]
 NOBODY = 65534
 
-#: What importing progevo needs, and numpy for the tabular profile.
-PACKAGES = ("msgspec", "psutil", "tomli-w", "numpy")
+#: What importing progevo needs, and what the tabular profile shows to programs.
+PACKAGES = ("msgspec", "psutil", "tomli-w", "numpy", "pandas", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,38 @@ class Arm:
     python: Path
     library: Path
     user: int | None
+    #: Another bwrap than that on the PATH.
+    bwrap: Path | None = None
+
+    @property
+    def unprivileged(self) -> bool:
+        return self.user is not None or os.geteuid() != 0
 
     def run(
-        self, *jobs: dict[str, Any], profile: str = "stdlib", env: dict[str, str] | None = None, **plan: Any
+        self,
+        *jobs: dict[str, Any],
+        profile: str = "stdlib",
+        env: dict[str, str] | None = None,
+        apart: bool = False,
+        **plan: Any,
     ) -> Any:
-        """How the jobs ended, in order."""
+        """How the jobs ended, in order; `apart`: in a process namespace of their own, with all that starts them."""
+        user, command = self.user, [str(self.python), str(self.library / "tests" / "sandbox" / "arm.py")]
+        if apart:
+            assert self.unprivileged
+            user, command = None, [*self._apart(), *command]
+        if self.bwrap is not None:
+            plan["bwrap"] = str(self.bwrap)
         done = subprocess.run(
-            [self.python, self.library / "tests" / "sandbox" / "arm.py"],
+            command,
             input=json.dumps({"profile": profile, "form": self.form, "jobs": list(jobs), **plan}),
             capture_output=True,
             text=True,
             cwd=self.library,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(self.library), **(env or {})},
-            user=self.user,
-            group=self.user,
-            extra_groups=[] if self.user is not None else None,
+            user=user,
+            group=user,
+            extra_groups=[] if user is not None else None,
             timeout=300,
             check=False,
         )
@@ -54,6 +71,14 @@ class Arm:
         found = json.loads(done.stdout)
         assert found["uid"] == (os.geteuid() if self.user is None else self.user)
         return found["executions"]
+
+    def _apart(self) -> list[str]:
+        """What starts a command in a process namespace of its own, as this arm's user."""
+        new = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        if self.user is None:
+            return [*new, "--user", "--map-current-user", "--"]
+        ids = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+        return [*new, "--", "setpriv", *ids, "--"]
 
     def one(self, source: str, *, profile: str = "stdlib", **rest: Any) -> dict[str, Any]:
         """How one program ended."""

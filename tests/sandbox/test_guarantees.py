@@ -14,12 +14,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 MIB = 1024 * 1024
 
 #: Lines of the runner that twins go without.
 FILTER = "    load_filter(surroundings.filter)\n"
+SWEEP = """    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
+"""
 KEYRING = "    leave_keyrings()\n"
 
 
@@ -233,6 +237,111 @@ def test_no_process_of_the_host_is_seen(arm):
     assert pids["value"] == [1, 2]
     gone = arm.one(f"import os\ndef solve(x): os.kill({os.getpid()}, 0)")
     assert "ProcessLookupError" in gone["reason"]
+
+
+#: A candidate without a process namespace of its own. In the cold form that of its whole sandbox is gone, and with it
+#: the mount of /proc that only its owner may make; in the warm form the zygote's children share the zygote's.
+SHARED_PIDS = {
+    "cold": {
+        "drop": [["--unshare-pid"], ["--as-pid-1"], ["--proc", "/proc"]],
+        "add": ["--ro-bind", "/proc", "/proc"],
+        "without": [SWEEP],
+    },
+    "warm": {
+        "without": [
+            SWEEP,
+            " | 0x20000000",
+            '    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)\n',
+        ],
+    },
+}
+
+
+def test_processes_of_others_are_neither_seen_nor_signalled(arm):
+    attack = """
+import os
+def solve(x):
+    reached = []
+    for pid in map(int, filter(str.isdigit, os.listdir('/proc'))):
+        if pid not in (os.getpid(), os.getppid()):
+            os.kill(pid, 0)
+            reached.append(pid)
+    return reached
+"""
+    assert arm.one(attack)["value"] == []
+    if arm.form == "warm" or arm.unprivileged:
+        assert arm.one(attack, apart=arm.form == "cold", **SHARED_PIDS[arm.form])["value"]
+
+
+def test_an_orphan_does_not_see_the_next_candidate(arm):
+    leave = """
+import ctypes, os, time
+def solve(x):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 64)
+            ctypes.CDLL(None).prctl(15, b'pe-orphan', 0, 0, 0)  # its name
+            time.sleep(600)
+        os._exit(0)
+    time.sleep(0.3)
+"""
+    look = """
+import os
+def solve(x):
+    return [open(f'/proc/{pid}/comm').read().strip() for pid in os.listdir('/proc') if pid.isdigit()].count('pe-orphan')
+"""
+    jobs = [{"source": leave}, {"source": look}]
+    assert arm.run(*jobs)[1]["value"] == 0
+    if arm.form == "warm" or arm.unprivileged:
+        assert arm.run(*jobs, apart=arm.form == "cold", **SHARED_PIDS[arm.form])[1]["value"] == 1
+    assert "pe-orphan" not in [process.info["name"] for process in psutil.process_iter(["name"])]
+
+
+def test_no_terminal_can_be_typed_into(arm):
+    """There is none, not even the one that this process may have. The twin types into one of its own."""
+    attack = """
+import fcntl, os
+def solve(x):
+    try:
+        return os.open('/dev/tty', os.O_RDWR)
+    except OSError as error:
+        nothing = error.errno
+    ours, theirs = os.openpty()
+    os.open(os.ttyname(theirs), os.O_RDWR)  # the leader of a session gets it as its own
+    try:
+        fcntl.ioctl(theirs, 0x5412, b'x')
+    except OSError as error:
+        return [nothing, error.errno]
+    return [nothing, 'typed']
+"""
+    assert arm.one(attack)["value"] == [errno.ENXIO, errno.EPERM]
+    allowed = Path("/proc/sys/dev/tty/legacy_tiocsti")  # where it is 0 the kernel itself refuses
+    if not allowed.exists() or allowed.read_text().strip() == "1":
+        assert arm.one(attack, without=[FILTER])["value"] == [errno.ENXIO, "typed"]
+
+
+def test_scratch_cannot_be_mounted_anew(arm):
+    """What the zygote may do for its children, no child may: here, make itself a scratch without a size."""
+    attack = """
+import ctypes
+def solve(x):
+    libc = ctypes.CDLL(None, use_errno=True)
+    made = libc.mount(b'none', b'/tmp', b'tmpfs', 0, b'size=1g')
+    powers = [line for line in open('/proc/self/status') if line.startswith('CapEff')][0].split()[1]
+    return [ctypes.get_errno() if made else 'mounted', int(powers, 16) != 0]
+"""
+    assert arm.one(attack, without=[FILTER])["value"] == [errno.EPERM, False]
+    if arm.form == "warm":
+        twin = arm.one(attack, without=[FILTER, "        drop_capabilities()\n"])
+        assert twin["value"] == ["mounted", True]
+
+
+def test_the_wall_clock_is_the_host_s(arm):
+    attack = "import time\ndef solve(x):\n time.monotonic = time.time = lambda: 0\n time.sleep(1.5)\n return 'free'"
+    held, free = arm.run({"source": attack, "limits": {"wall_s": 0.5}}, {"source": attack})
+    assert held["status"] == "timeout"
+    assert free["value"] == "free"
 
 
 #: limit -> (attack, limits, the line of the runner that holds it); the attack answers "free" where it is not held.
