@@ -66,6 +66,9 @@ class Cell:
         if self._init is not None:
             readable(self._init, REAP_S)
         if self._outermost is not None:
+            # A child of bwrap that has not got as far as its own namespace waits for ever when bwrap is gone.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._outermost.pid, signal.SIGKILL)
             try:
                 self._outermost.wait(REAP_S)
             except subprocess.TimeoutExpired:

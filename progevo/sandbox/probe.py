@@ -23,6 +23,11 @@ CURES = (
         " sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     ),
     (
+        ("not permitted in setuid mode", "doesn't work in setuid mode"),
+        "this bwrap is installed setuid, and such a one refuses what the sandbox needs; chmod u-s on it where user"
+        " namespaces are allowed, or put another bwrap in front on the PATH",
+    ),
+    (
         ("Unknown option --size", "Unknown option --disable-userns", "Unknown option --json-status-fd"),
         "this bwrap is too old: progevo needs version 0.8.0 or later (Debian 12, Ubuntu 24.04)",
     ),

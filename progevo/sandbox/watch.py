@@ -17,8 +17,8 @@ from progevo.types import Limits, Usage
 STARTUP_S = 60.0
 #: How much of each of a candidate's stdout and stderr is kept, from the end: a flood on one cannot hide the other.
 TAIL_BYTES = 8 * 1024
-#: How often the sums over all processes are taken: rlimits hold for one process each.
-POLL_S = 0.1
+#: How often the sums over all processes are taken: rlimits hold for one process each. More often near a limit.
+POLL_S, POLL_NEAR_S = 0.1, 0.02
 
 Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "output_limit", "no_start"]
 
@@ -53,7 +53,7 @@ def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
             selector.register(stream, selectors.EVENT_READ)
         while True:
             finished = False
-            for key, _ in selector.select(min(POLL_S, max(0.0, deadline - time.monotonic()))):
+            for key, _ in selector.select(max(0.0, min(deadline, poll) - time.monotonic())):
                 if key.fileobj is not cell.control:
                     if not log.take(key.fd):
                         selector.unregister(key.fileobj)
@@ -76,9 +76,12 @@ def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
             if now >= deadline:
                 ending.verdict = "no_start" if ending.verdict == "no_start" else "timeout"
                 break
-            if now >= poll and ending.verdict == "vanished":
-                poll = now + POLL_S
+            if now >= poll and ending.verdict != "vanished":
+                poll = now + POLL_S  # nobody is running yet
+            elif now >= poll:
                 used_s, memory = cell.measure()
+                near = memory > limits.memory_bytes / 2 or used_s > limits.cpu_s
+                poll = now + (POLL_NEAR_S if near else POLL_S)
                 if used_s > limits.cpu_s + 1:  # the process's own limit goes first, it names the cause as well
                     ending.verdict = "cpu_limit"
                     break

@@ -257,8 +257,8 @@ class Meter:
                 found[process.pid] = sum(process.cpu_times()[:2])
                 rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
                 anonymous += sum(map(int, re.findall(r"^Pss_Anon: *(\d+)", rollup, re.MULTILINE))) << 10
-                if os.stat(f"/proc/{process.pid}/root/tmp").st_dev != os.stat("/tmp").st_dev:
-                    disk = os.statvfs(f"/proc/{process.pid}/root/tmp")
+                if os.stat(Path("/proc", str(process.pid), "root", "tmp")).st_dev != os.stat("/tmp").st_dev:
+                    disk = os.statvfs(Path("/proc", str(process.pid), "root", "tmp"))
                     self.scratch = max(self.scratch, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
         self.cpu = found
         return anonymous
