@@ -14,6 +14,7 @@ import importlib.util
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -569,7 +570,9 @@ def test_what_a_candidate_used_is_measured_by_the_host(box):
     large = box.run(job_of("def solve(x): return len(bytearray(b'x' * (100 * 2**20)))"))
     assert 0.45 < slow.usage.cpu_s < 1.5
     assert slow.usage.wall_s >= 0.45
-    assert 100 * MIB < large.usage.max_rss_bytes < 400 * MIB
+    # Linux counts for a child what its parent held when it forked: here the whole test run.
+    inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert 100 * MIB < large.usage.max_rss_bytes < max(400 * MIB, inherited + 100 * MIB)
 
 
 def test_a_profile_with_much_to_import_does_not_charge_the_candidate_for_it(sandbox_exec):
