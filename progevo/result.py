@@ -121,11 +121,9 @@ def gain(metric: Metric, first: Node, best: Node, tested: Mapping[int, Outcome])
     `test_se` is the standard error of the paired difference over the test cases, `interval` its 95 % interval;
     a gain whose interval holds 0 is not resolved. `resolvable` is the least gain that these cases could resolve.
     """
-    searched: float | None = best.score - first.score
-    if searched is None or not math.isfinite(searched):
-        searched = None
+    searched = best.score - first.score
     found: dict[str, Json] = {
-        "search": searched,
+        "search": searched if math.isfinite(searched) else None,
         "test": None,
         "test_se": None,
         "interval": None,

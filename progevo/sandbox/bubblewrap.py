@@ -26,7 +26,7 @@ from progevo.sandbox.outcome import clean, execution
 from progevo.sandbox.profile import Profile
 from progevo.sandbox.source import Fresh, Lost, Source, Zygote, mounts
 from progevo.sandbox.syscalls import MACHINES, OPTIONAL, filter_for
-from progevo.sandbox.watch import watch
+from progevo.sandbox.watch import frames_of, watch
 from progevo.types import Execution, Job
 
 Form = Literal["warm", "pool", "cold"]
@@ -86,13 +86,10 @@ class Bubblewrap:
             scratch_bytes=job.limits.scratch_bytes,
             answer_bytes=job.limits.answer_bytes,
         )
-        settings = wire.encode({"limits": dataclasses.asdict(job.limits)})
-        frame = wire.encode(
-            {"source": job.program.source, "entrypoint": job.entrypoint, "request": dict(job.inputs.request)}
-        )
+        frames = frames_of(job, dataclasses.asdict(job.limits))
         try:
             with self._source(surroundings) as source, self._cell(source) as cell:
-                ending = watch(cell, job.limits, settings + frame)
+                ending = watch(cell, job.limits, frames)
         except (Lost, OSError) as error:
             return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         return CLOSED if self._closed else execution(ending, job.limits)

@@ -42,7 +42,7 @@ from progevo.sandbox.cell import REAP_S, Cell
 from progevo.sandbox.interpreter import Interpreter, find_interpreter
 from progevo.sandbox.outcome import clean, execution
 from progevo.sandbox.profile import ENVIRONMENT, Profile
-from progevo.sandbox.watch import Ending, watch
+from progevo.sandbox.watch import Ending, frames_of, watch
 from progevo.types import Execution, Job, Limits
 
 #: Never looked up on a PATH, which others may have a say in.
@@ -111,12 +111,9 @@ class Seatbelt:
             name: None if name in self._refused else value for name, value in dataclasses.asdict(job.limits).items()
         }
         limits["processes"] = None  # it would count what this user runs elsewhere
-        frame = wire.encode(
-            {"source": job.program.source, "entrypoint": job.entrypoint, "request": dict(job.inputs.request)}
-        )
         try:
             with run_folder(job) as folder, self._cell(folder, job.limits) as cell:
-                ending = watch(cell, job.limits, wire.encode({"limits": limits}) + frame)
+                ending = watch(cell, job.limits, frames_of(job, limits))
         except OSError as error:
             return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         if self._closed:

@@ -6,12 +6,13 @@ import contextlib
 import os
 import selectors
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal
 
 from progevo.sandbox import wire
 from progevo.sandbox.cell import Cell
-from progevo.types import Limits, Usage
+from progevo.types import Job, Limits, Usage
 
 #: From start to the supervisor's first word: interpreter, namespaces and trusted imports, none of the candidate's.
 STARTUP_S = 60.0
@@ -38,11 +39,17 @@ class Ending:
     usage: Usage = Usage()
 
 
+def frames_of(job: Job, limits: Mapping[str, Any]) -> bytes:
+    """A job as the two frames that `watch` sends: the limits to set, and then the candidate and what it is given."""
+    candidate = {"source": job.program.source, "entrypoint": job.entrypoint, "request": dict(job.inputs.request)}
+    return wire.encode({"limits": dict(limits)}) + wire.encode(candidate)
+
+
 def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
     """How the candidate's run ended. Nothing of the cell is alive afterwards.
 
-    `job` is two frames: the limits, which the candidate's process sets for itself, and then the candidate. They are
-    sent, and the clock starts, when the supervisor has said that the process is there.
+    `job` is what `frames_of` makes of it; the candidate's process sets the limits for itself. The frames are sent, and
+    the clock starts, when the supervisor has said that the process is there.
     """
     reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
     ending, log = Ending(), Log(cell)
