@@ -66,14 +66,20 @@ class Cell:
         if self._init is not None:
             readable(self._init, REAP_S)
         if self._outermost is not None:
-            # A child of bwrap that has not got as far as its own namespace waits for ever when bwrap is gone.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._outermost.pid, signal.SIGKILL)
+            if self._init is None:
+                # A child of bwrap that has not got as far as its own namespace waits for ever when bwrap is gone.
+                self._kill_group()
             try:
-                self._outermost.wait(REAP_S)
+                self._outermost.wait(REAP_S)  # bwrap collects its first process: killed now, it would leave a zombie
             except subprocess.TimeoutExpired:
-                self._outermost.kill()
+                self._kill_group()
                 self._outermost.wait()
+
+    def _kill_group(self) -> None:
+        """Kills bwrap, which leads a session of its own, and what it has forked there."""
+        assert self._outermost is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._outermost.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Ends it and gives its descriptors back."""
