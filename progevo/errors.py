@@ -7,6 +7,7 @@ ProgevoError                what a person can mend; carries the exit code of the
 ├── RunError                2   a run folder cannot be written or read
 ├── SandboxUnavailable      3   nothing on this host can confine a candidate
 └── ProposerError           4   the proposer failed for good
+BudgetSpent                 -   raised by a proposer: the next call would pass a budget (ends the run with its name)
 BadOutput                   -   raised by a scorer: the answer is not what the contract asks (becomes `bad_output`)
 """
 
@@ -45,6 +46,14 @@ class ProposerError(ProgevoError):
     """The proposer failed for good: nothing more can be proposed."""
 
     exit_code = 4
+
+
+class BudgetSpent(Exception):
+    """A proposer's word that its next call would pass a budget; `budget` names it: "calls", "tokens" or "cost_usd"."""
+
+    def __init__(self, budget: str) -> None:
+        super().__init__(f"the budget of {budget} is spent")
+        self.budget = budget
 
 
 class BadOutput(Exception):

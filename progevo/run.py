@@ -263,7 +263,13 @@ class _Loop:
 
     def _propose(self, ask: Ask, history: tuple[Node, ...]) -> Candidate:
         rng = random.Random(f"progevo {self.plan.seed} {ask.step} propose")
-        brief = Brief(step=ask.step, parent=history[ask.parent], history=history, rng=rng)
+        brief = Brief(
+            step=ask.step,
+            parent=history[ask.parent],
+            history=history,
+            rng=rng,
+            inspirations=tuple(history[index] for index in ask.inspirations),
+        )
         try:
             return self.proposer.propose(brief)
         except ProgevoError:

@@ -215,6 +215,36 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What one call to a model counted, as its provider reports it; `None` where it reports nothing."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    #: The parts of the two above that were thought, and that came from a cache.
+    reasoning: int | None = None
+    cached: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One reply drawn from a model: what arrived, and what it cost.
+
+    `kind` and `fault` say what was wrong with a damaged one (`progevo.propose.reply`), `steps` name the repairs of
+    a recovered one. `cost_usd` is `None` where no price is known. `file` is where the raw reply lies in the run folder.
+    """
+
+    model: str
+    verdict: Literal["ok", "recovered", "damaged"]
+    kind: str = ""
+    fault: Literal["model", "channel", "budget", "provider", ""] = ""
+    steps: tuple[str, ...] = ()
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = None
+    seconds: float = 0.0
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """What a proposer made of a parent: a program, or the word why there is none."""
 
@@ -222,6 +252,8 @@ class Candidate:
     #: Who or what wrote it, in few words: "seed", the name of a move, the name of a model.
     origin: str
     reason: str = ""
+    #: The replies that were drawn for it, in order; the last one holds the program, if there is one.
+    draws: tuple[Draw, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +284,8 @@ class Brief:
     history: tuple[Node, ...]
     #: A generator of this step's own, derived from (seed, step).
     rng: random.Random
+    #: Other nodes worth learning from, where the search names any.
+    inspirations: tuple[Node, ...] = ()
 
 
 class Ask(NamedTuple):
