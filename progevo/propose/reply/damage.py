@@ -80,7 +80,9 @@ def named(nothing: Nothing, text: str, judge: Judge, cut: bool) -> tuple[str, st
 def no_program(text: str, judge: Judge) -> tuple[str, str]:
     """The word for Python that parses and is no program."""
     tree = judge.look(text).tree
-    if tree is None or not any(re.match(r"(?:async def|def|class|import|from|for|if|\w+\s*=)", line) for line in text.split("\n")):
+    if tree is None or not any(
+        re.match(r"(?:async def|def|class|import|from|for|if|\w+\s*=)", line) for line in text.split("\n")
+    ):
         return ("refusal" if _REFUSAL.search(text) else "no_program"), "the reply defines nothing"
     return "no_entrypoint", f"the reply does not define {judge.entrypoint}"
 
@@ -125,8 +127,14 @@ def ends_open(text: str, finding: Finding | None) -> bool:
     if finding is None:
         return False
     last = len(text.rstrip().split("\n"))
-    opened = re.search(r"was never closed|unterminated triple|unexpected EOF|expected an indented block", finding.message)
-    return finding.line >= last or (opened is not None and "triple" in finding.message) or "never closed" in finding.message
+    opened = re.search(
+        r"was never closed|unterminated triple|unexpected EOF|expected an indented block", finding.message
+    )
+    return (
+        finding.line >= last
+        or (opened is not None and "triple" in finding.message)
+        or "never closed" in finding.message
+    )
 
 
 def repeats(text: str) -> bool:

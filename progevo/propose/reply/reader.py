@@ -39,7 +39,9 @@ class Found:
 
     def as_nothing(self, judge: Judge) -> Nothing:
         """The same where it may not be taken: a program that nothing shows to have ended, in a text that was cut."""
-        return Nothing(text=self.source, kind="cut", reason="the text was cut off, and nothing shows that the program had ended")
+        return Nothing(
+            text=self.source, kind="cut", reason="the text was cut off, and nothing shows that the program had ended"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,9 @@ def read(text: str, judge: Judge) -> Found | Nothing:
             no_op = no_op or result
         elif first is None or (reading.closed and first.sight is None and result.sight is not None):
             first = result  # what a wrapping holds says more than the wrapping
-        if len(reading.steps) < MAX_STEPS and not (isinstance(result, Nothing) and result.kind == "unfinished_reasoning"):
+        if len(reading.steps) < MAX_STEPS and not (
+            isinstance(result, Nothing) and result.kind == "unfinished_reasoning"
+        ):
             for inner in unwrapped(reading):
                 if inner.text not in seen and len(seen) < MAX_TEXTS and inner.text.strip():
                     seen.add(inner.text)
