@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from progevo.edit.regions import Edited, regions, respects, rewrite
@@ -45,7 +46,7 @@ def recognise(text: str) -> Form:
         return "search-replace"
     if any(_PATCH.match(line) for line in lines):
         return "apply-patch"
-    headed = any(a.startswith("--- ") and b.startswith("+++ ") for a, b in zip(lines, lines[1:], strict=False))
+    headed = any(a.startswith("--- ") and b.startswith("+++ ") for a, b in pairwise(lines))
     if headed or any(line.startswith("@@ ") and _HUNK.fullmatch(line) for line in lines):
         changes = any(line[:1] in ("+", "-") and not line.startswith(("--- ", "+++ ")) for line in lines)
         return "unified-diff" if changes else ""

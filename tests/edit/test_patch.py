@@ -1,4 +1,4 @@
-"""edit.patch: SEARCH/REPLACE blocks, unified diffs and apply_patch: placed where they belong, or refused with a word."""
+"""edit.patch: SEARCH/REPLACE blocks, unified diffs, apply_patch: placed where they belong, or refused with a word."""
 
 from __future__ import annotations
 
@@ -95,10 +95,12 @@ class TestDiffs:
             f"--- solve.py\n+++ solve.py\n@@ -5,2 +5,2 @@\n{HUNK}",
             f"--- a/solve.py\n+++ b/solve.py\n@@ -40,2 +40,9 @@\n{HUNK}",
             f"```diff\n--- solve.py\n+++ solve.py\n@@ -40,2 +40,9 @@ def x\n{HUNK}```\nThis sorts.",
-            f"diff --git a/s.py b/s.py\nindex 1..2 100644\n--- a/s.py\n+++ b/s.py\n@@ -5,2 +5,2 @@\n{HUNK}\\ No newline at end of file\n",
+            "diff --git a/s.py b/s.py\nindex 1..2 100644\n--- a/s.py\n+++ b/s.py\n@@ -5,2 +5,2 @@\n"
+            f"{HUNK}\\ No newline at end of file\n",
             f"--- solve.py\n+++ solve.py\n@@ ... @@\n{HUNK}",
             f"--- solve.py\n+++ solve.py\n@@ -5,2 +5,2 @@\n{HUNK.lstrip()}",
-            f"*** Begin Patch\n*** Update File: solve.py\n@@ def order(values):\n{HUNK.split(chr(10), 1)[1]}*** End Patch",
+            f"*** Begin Patch\n*** Update File: solve.py\n@@ def order(values):\n{HUNK.split(chr(10), 1)[1]}"
+            "*** End Patch",
             f"*** Begin Patch\n*** Update File: solve.py\n@@\n{HUNK}*** End Patch",
         ],
     )

@@ -73,7 +73,7 @@ class TestRegions:
         ],
     )
     def test_markers_that_do_not_pair_up_are_refused_with_the_rule(self, text):
-        with pytest.raises(ConfigError, match="do not pair up .* one pair after the other"):
+        with pytest.raises(ConfigError, match=r"do not pair up .* one pair after the other"):
             regions(text)
         assert not respects(ONE, text)
 

@@ -34,10 +34,10 @@ _LANGUAGES = re.compile(
 _PYTHON2 = re.compile(r"Missing parentheses in call to '(?:print|exec)'|multiple exception types must be parenthesized")
 #: Errors that people and models make, in CPython's words (3.11 to 3.13).
 _SLIPS = re.compile(
-    r"expected ':'|expected an indented block|unindent|unexpected indent|was never closed|forgot a comma|Maybe you meant"
-    r"|positional argument follows|cannot assign|cannot delete|does not match|parameter without a default|duplicate argument"
-    r"|non-default argument|f-string|inconsistent use of tabs|must be parenthesized|expected 'except'|unterminated string"
-    r"|keyword argument repeated|trailing comma not allowed|unmatched",
+    r"expected ':'|expected an indented block|unindent|unexpected indent|was never closed|forgot a comma"
+    r"|Maybe you meant|positional argument follows|cannot assign|cannot delete|does not match|without a default"
+    r"|duplicate argument|non-default argument|f-string|inconsistent use of tabs|must be parenthesized"
+    r"|expected 'except'|unterminated string|keyword argument repeated|trailing comma not allowed|unmatched",
 )
 _TOO_DEEP = re.compile("too deeply|too many (?:nested|levels|statically)|dotted name of over")
 _LEAK = re.compile(r"[ĠĊ▁]|<0x[0-9A-F]{2}>|<\|[a-z_]{2,30}\|>|<｜")

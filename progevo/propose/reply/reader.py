@@ -8,12 +8,11 @@ define it and does not parse is repaired or the reply is damaged; an earlier blo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from progevo.edit import apply, recognise
-from progevo.gate.verdict import Finding
 from progevo.propose.names import defined, unbound
 from progevo.propose.reply.blocks import Block, fenced, joined, stretches
 from progevo.propose.reply.program import MAX_PROGRAM, Judge, Sight
@@ -235,7 +234,8 @@ def between_marks(text: str, judge: Judge, target: Block | None) -> Found | None
         if (program := taken_if_meant(judge, block)) and complete(program, text.replace(block.text, ""), judge)
     ]
     fresh = [program for program in found if not program.no_op]
-    return ([program for program in fresh if program.closed] or fresh or found or [None])[0]
+    best = [program for program in fresh if program.closed] or fresh or found
+    return best[0] if best else None
 
 
 def taken_if_meant(judge: Judge, block: Block) -> Found | None:

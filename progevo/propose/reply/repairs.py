@@ -236,7 +236,7 @@ def tabs(text: str) -> str | None:
     """Tabs and spaces mixed, where only one width of a tab makes sense of them, or any width makes the same."""
     if not re.search(r"^ *\t", text, re.MULTILINE) or len(text) > 50_000:
         return None
-    read = {}
+    read: dict[str, str] = {}
     for width in (4, 8, 2):
         wide = "\n".join(_margin(line, width) for line in text.split("\n"))
         tree = parse(wide)

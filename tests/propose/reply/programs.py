@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import json
 from collections.abc import Callable
@@ -43,8 +44,10 @@ PROGRAMS = {
     "plain": PLAIN,
     "module docstring": '"""Sums.\n\nThe usual way. It is short.\n"""\nimport math\n\n\n' + PLAIN,
     "comment first": "# Sums, the usual way.\n# Second line of the comment.\nimport math\n\n\n" + PLAIN,
-    "helpers": "import heapq\nfrom math import sqrt\n\nLIMIT = 10\n\n\ndef weight(x):\n    return sqrt(x) if x > 0 else -1\n\n\n"
-    "def solve(values, limit):\n    heap = [weight(v) for v in values]\n    heapq.heapify(heap)\n    return heap[:LIMIT]\n",
+    "helpers": "import heapq\nfrom math import sqrt\n\nLIMIT = 10\n\n\n"
+    "def weight(x):\n    return sqrt(x) if x > 0 else -1\n\n\n"
+    "def solve(values, limit):\n    heap = [weight(v) for v in values]\n"
+    "    heapq.heapify(heap)\n    return heap[:LIMIT]\n",
     "class": "from dataclasses import dataclass\n\n\n@dataclass\nclass Bin:\n    room: float = 1.0\n\n\n"
     "def solve(values, limit):\n    return [Bin(v).room for v in values]\n\n\n"
     'if __name__ == "__main__":\n    print(solve([1, 2], 3))\n',
@@ -54,7 +57,8 @@ PROGRAMS = {
     'def solve(values, limit):\n    return "\\n".join(str(v) for v in values), f"{limit:>3}", PATTERN, NOTE\n',
     "unicode": 'def solve(values, limit):\n    """Größe — 从大到小 “so”."""\n    größe = [v for v in values]  # ≤ Δ\n'
     '    print("完成 ≥ …")\n    return größe\n',
-    "ellipsis": "import numpy as np\n\n\ndef solve(values, limit):\n    a = np.asarray(values)\n    return a[..., None]\n",
+    "ellipsis": "import numpy as np\n\n\ndef solve(values, limit):\n"
+    "    a = np.asarray(values)\n    return a[..., None]\n",
     "assigned": "solve = lambda values, limit: [v for v in values if v < limit]\n",
 }
 
@@ -79,7 +83,7 @@ AFTER = "\n\nIt sorts the values first, which is usually better, and it's never 
 ENVELOPES: dict[str, Make] = {
     "bare": lambda p: p,
     **{
-        f"fence {info}": lambda p, info=info: fence(p, info=info)
+        f"fence {info}": functools.partial(fence, info=info)
         for info in ("python", "py", "py3", "python3", "Python", "", "text")
     },
     "info string": lambda p: fence(p, info='python title="solve.py" {linenos=true}'),
@@ -106,8 +110,8 @@ ENVELOPES: dict[str, Make] = {
     "reasoning before bare code": lambda p: "<think>\nLet me see.\n</think>\n" + p,
     "thinking in brackets": lambda p: "[THINK]def solve(v, l): return 1[/THINK]\n" + fence(p),
     "tests after, importing it": lambda p: (
-        fence(p)
-        + "\n\n```python\nfrom solve import solve\n\n\ndef test_solve():\n    assert solve([1], 2)\n\n\ndef test_more():\n    assert solve([1, 2], 2)\n```"
+        fence(p) + "\n\n```python\nfrom solve import solve\n\n\ndef test_solve():\n    assert solve([1], 2)\n\n\n"
+        "def test_more():\n    assert solve([1, 2], 2)\n```"
     ),
 }
 

@@ -64,13 +64,14 @@ class TestWhole:
         del body["usage"], body["model"]
         reply = read(body)
         assert (reply.tokens, reply.model, reply.cost_usd) == (Tokens(), None, None)
-        for usage in (
+        usages: tuple[object, ...] = (
             None,
             [],
             "many",
             {"prompt_tokens": "9", "completion_tokens": -1, "cost": "free"},
             {"cost": True},
-        ):
+        )
+        for usage in usages:
             reply = read(chat() | {"usage": usage})
             assert (reply.source, reply.tokens, reply.cost_usd) == (PROGRAM, Tokens(), None)
 

@@ -102,7 +102,8 @@ class TestWrapping:
         assert read(f"Original:\n\n{parent}\n\nImproved:\n\n{broken}").verdict == "damaged"
 
     def test_smart_quotes_in_strings_stay_and_those_around_strings_become_straight(self):
-        text = "def solve(values, limit):\n    # “so”\n    label = “first” if values else ‘one’\n    return label, 'a “b” c'\n"
+        text = "def solve(values, limit):\n    # “so”\n"
+        text += "    label = “first” if values else ‘one’\n    return label, 'a “b” c'\n"
         want = text.replace("“first”", '"first"').replace("‘one’", "'one'")
         assert read(corpus.fence(text)).source == want
 
