@@ -15,7 +15,10 @@ from progevo.propose.reply.prose import is_prose
 
 #: Lines, each with its end; Python's own idea of a line end.
 LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
-_OPEN = re.compile(r"(?P<quote>(?: {0,3}> ?)*+)(?P<margin>[ \t]*+(?P<item>(?:\d{1,3}[.)]|[-*+])[ \t]+)?+)(?P<run>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)")
+_OPEN = re.compile(
+    r"(?P<quote>(?: {0,3}> ?)*+)(?P<margin>[ \t]*+(?P<item>(?:\d{1,3}[.)]|[-*+])[ \t]+)?+)"
+    r"(?P<run>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)"
+)
 _RUN = re.compile(r"`{3,}+|^[ \t>]*+~{3,}+", re.MULTILINE)
 #: What a fence's first line may say beside code: one word of language or file name, attributes.
 LANGUAGE = re.compile(
@@ -85,7 +88,8 @@ def columns(line: str) -> int:
     return len(expanded) - len(expanded.lstrip(" "))
 
 
-def _block(lines: list[str], opening: re.Match[str], start: int, *, closed: bool, inner: bool, steps: tuple[str, ...] = ()
+def _block(
+    lines: list[str], opening: re.Match[str], start: int, *, closed: bool, inner: bool, steps: tuple[str, ...] = ()
 ) -> Block:
     margin = len(opening["margin"])
     done = [*steps, "unquote"] if opening["quote"] else [*steps]

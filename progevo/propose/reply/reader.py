@@ -7,13 +7,14 @@ define it and does not parse is repaired or the reply is damaged; an earlier blo
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from progevo.edit import apply, recognise
-from progevo.propose.names import defined, unbound
+from progevo.propose.names import bindings, defined, unbound
 from progevo.propose.reply.blocks import Block, fenced, joined, stretches
 from progevo.propose.reply.program import MAX_PROGRAM, Judge, Sight
 from progevo.propose.reply.repairs import HUSKS, PROSE, REPAIRS
@@ -61,16 +62,20 @@ class Reading(NamedTuple):
     text: str
     steps: tuple[str, ...]
     closed: bool
+    #: One of the steps rests on so little that a program which lacks a name is not believed.
+    doubtful: bool
 
 
 def read(text: str, judge: Judge) -> Found | Nothing:
     """The program in a text, or what is there in its place."""
     first: Nothing | None = None
     no_op: Found | None = None
-    waiting = [Reading(text, (), False)]
+    waiting = [Reading(text, (), False, False)]
     seen = {text}
     for reading in waiting:
         result = read_plainly(reading.text, judge)
+        if isinstance(result, Found) and reading.doubtful and lacking(result, judge):
+            continue
         if isinstance(result, Found):
             steps = reading.steps + result.steps
             result = replace(result, steps=steps, closed=result.closed or reading.closed)
@@ -95,10 +100,14 @@ def unwrapped(reading: Reading) -> Iterator[Reading]:
     for text in (reading.text,) if len(answers) != 1 else answers:
         for wrapping in WRAPPINGS:
             for inner in wrapping.open(text):
-                yield Reading(inner.text, (*reading.steps, wrapping.name), reading.closed or inner.closed)
+                yield Reading(
+                    inner.text, (*reading.steps, wrapping.name), reading.closed or inner.closed, reading.doubtful
+                )
         for repair in REPAIRS:
             if repair.anywhere and (plain := repair.mend(text)) is not None:
-                yield Reading(plain, (*reading.steps, repair.name), reading.closed)
+                yield Reading(
+                    plain, (*reading.steps, repair.name), reading.closed, reading.doubtful or repair.doubtful(text)
+                )
 
 
 def read_plainly(text: str, judge: Judge) -> Found | Nothing:
@@ -229,7 +238,9 @@ def between_marks(text: str, judge: Judge, target: Block | None) -> Found | None
     found = [
         program
         for block in stretches(text, start)
-        if (program := taken_if_meant(judge, block)) and complete(program, text.replace(block.text, ""), judge)
+        if (program := taken_if_meant(judge, block))
+        # What ends within a line may end too early: then no name may be lacking at all.
+        and complete(program, text.replace(block.text, "") if block.text.endswith("\n") else text, judge)
     ]
     fresh = [program for program in found if not program.no_op]
     best = [program for program in fresh if program.closed] or fresh or found
@@ -253,8 +264,15 @@ def left_out_of(plain: str, text: str) -> str:
 
 def complete(found: Found, left: str, judge: Judge) -> bool:
     """Whether a program needs nothing of the text around it that was left out: names that it reads and lacks."""
-    tree = judge.look(found.source).tree
-    return tree is None or not unbound(tree) & set(re.findall(r"\w+", left))
+    return not lacking(found, judge) & set(re.findall(r"\w+", left))
+
+
+def lacking(found: Found, judge: Judge) -> set[str]:
+    """The names that a program reads and binds nowhere; none where it imports all that a module has."""
+    tree = judge.tree(found.source)
+    if not isinstance(tree, ast.Module) or "*" in bindings(tree):
+        return set()
+    return {name for name in unbound(tree) if not name.startswith("__")}
 
 
 def first_program(blocks: Iterable[Block], judge: Judge) -> Found | None:
@@ -291,7 +309,7 @@ def repaired(block: Block, judge: Judge) -> Found | Nothing | None:
             closed = block.closed or "prose-after" in done
             program = taken(judge, Block(text=plain, start=0, closed=closed, steps=block.steps + done))
             if program and (repair not in PROSE or complete(program, left_out_of(plain, text), judge)):
-                return program
+                return None if repair.doubtful(text) and lacking(program, judge) else program
             if sight.state == "broken" or (sight.state == "outside" and judge.confined):
                 waiting.append((plain, done))
     return None

@@ -20,12 +20,21 @@ from progevo.propose.reply.prose import without_prose_after, without_prose_befor
 
 
 class Repair(NamedTuple):
-    """One repair. `anywhere`: the damage may have hit fences and wrappings too, so whole replies are tried with it."""
+    """One repair.
+
+    `anywhere`: the damage may have hit fences and wrappings too, so whole replies are tried with it. `sign` is
+    what it undoes, where fewer than `MIN_LEAKS` of them may as well stand in place of something that was lost.
+    """
 
     name: str
     mend: Callable[[str], str | None]
     about: str
     anywhere: bool = False
+    sign: re.Pattern[str] | None = None
+
+    def doubtful(self, text: str) -> bool:
+        """Whether the damage shows so seldom in a text that what it makes of it must be looked at twice."""
+        return self.sign is not None and len(self.sign.findall(text)) < MIN_LEAKS
 
 
 # --- characters -----------------------------------------------------------------------------------------------------
@@ -43,6 +52,7 @@ _SMART = re.compile(
 )
 _SPACES = dict.fromkeys("\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B))), " ")
 _INVISIBLE = dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff\u180e\ufe0f", "")
+_UNSEEN = re.compile("[" + "".join(_INVISIBLE) + "]")
 _FULL_WIDTH = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {"、": ",", "。": ".", "．": "."}
 _DASHES = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63", "-")
 _OPERATORS = {"≥": ">=", "≤": "<=", "≠": "!=", "⩾": ">=", "⩽": "<=", "×": "*", "÷": "/", "∗": "*", "→": "->", "∕": "/"}
@@ -287,17 +297,17 @@ REPAIRS: tuple[Repair, ...] = (
     Repair("line-ends", line_ends, "U+2028, U+2029 or U+0085 for line ends", anywhere=True),
     Repair("byte-level-tokens", byte_level_tokens, "`Ġ`, `Ċ`, `ĉ` for blanks and line ends", anywhere=True),
     Repair("sentencepiece-tokens", sentencepiece_tokens, "`▁` and `<0x0A>` for blanks and bytes", anywhere=True),
-    Repair("entities", entities, "`&lt;` for `<` and its like", anywhere=True),
+    Repair("entities", entities, "`&lt;` for `<` and its like", anywhere=True, sign=_ENTITY),
     Repair("escaped-line-ends", escaped_line_ends, r"`\n` by two characters, throughout", anywhere=True),
     Repair("mojibake", mojibake, "UTF-8 read as Windows-1252 or Latin-1", anywhere=True),
     Repair("no-break-spaces", wide_spaces, "no-break and other wide spaces, in code and so everywhere"),
-    Repair("invisible", in_code(_INVISIBLE), "zero-width characters and byte order marks in code"),
+    Repair("invisible", in_code(_INVISIBLE), "zero-width characters and byte order marks in code", sign=_UNSEEN),
     Repair("smart-quotes", smart_quotes, "typographic quotation marks around strings"),
     Repair("full-width", in_code(_FULL_WIDTH), "full-width punctuation, letters and digits in code"),
     Repair("dashes", in_code(_DASHES), "a minus sign or dash for `-` in code"),
     Repair("operators", in_code(_OPERATORS), "`≥`, `≠`, `×` and their like in code"),
     Repair("lone-surrogates", lone_surrogates, "half characters in comments and strings"),
-    Repair("markdown-escapes", markdown_escapes, r"`\_`, `\*` as Markdown escapes them"),
+    Repair("markdown-escapes", markdown_escapes, r"`\_`, `\*` as Markdown escapes them", sign=re.compile(r"\\\W")),
     Repair("prompts", prompts, "`>>>` and `...` of a Python session"),
     Repair("line-numbers", line_numbers, "the line numbers of a listing"),
     Repair("notebook-lines", notebook_lines, "`%magic` and `!shell` lines"),
