@@ -238,9 +238,7 @@ def between_marks(text: str, judge: Judge, target: Block | None) -> Found | None
     found = [
         program
         for block in stretches(text, start)
-        if (program := taken_if_meant(judge, block))
-        # What ends within a line may end too early: then no name may be lacking at all.
-        and complete(program, text.replace(block.text, "") if block.text.endswith("\n") else text, judge)
+        if (program := taken_if_meant(judge, block)) and complete(program, text.replace(block.text, ""), judge)
     ]
     fresh = [program for program in found if not program.no_op]
     best = [program for program in fresh if program.closed] or fresh or found
