@@ -17,7 +17,7 @@ from progevo.edit import apply, recognise
 from progevo.propose.names import bindings, defined, unbound
 from progevo.propose.reply.blocks import Block, fenced, joined, stretches
 from progevo.propose.reply.program import MAX_PROGRAM, Judge, Sight
-from progevo.propose.reply.repairs import HUSKS, PROSE, REPAIRS
+from progevo.propose.reply.repairs import HUSKS, OMISSIONS, REPAIRS
 from progevo.propose.reply.turns import speech
 from progevo.propose.reply.wrappings import WRAPPINGS
 
@@ -306,7 +306,7 @@ def repaired(block: Block, judge: Judge) -> Found | Nothing | None:
                 return Nothing(text=plain, sight=sight, closed=True, kind="elided")
             closed = block.closed or "prose-after" in done
             program = taken(judge, Block(text=plain, start=0, closed=closed, steps=block.steps + done))
-            if program and (repair not in PROSE or complete(program, left_out_of(plain, text), judge)):
+            if program and (repair not in OMISSIONS or complete(program, left_out_of(plain, text), judge)):
                 return None if repair.doubtful(text) and lacking(program, judge) else program
             if sight.state == "broken" or (sight.state == "outside" and judge.confined):
                 waiting.append((plain, done))
