@@ -155,9 +155,7 @@ class SearchCase:
         for index, score in enumerate(_scores(100), start=1):
             ask = search.ask()
             empty = index % 2 == 1
-            search.tell(
-                empty_reply(index, ask.step, ask.parent) if empty else node(index, ask.step, ask.parent, score)
-            )
+            search.tell(empty_reply(index, ask.step, ask.parent) if empty else node(index, ask.step, ask.parent, score))
 
     def test_ten_thousand_nodes(self) -> None:
         self._soundly(_scores(10_000), in_flight=4, rng=random.Random(6))
