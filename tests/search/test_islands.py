@@ -132,6 +132,7 @@ def test_limits_hold_and_what_is_counted_is_there(story):
         assert len(search.population) == len(alive) <= max(constants.population_size, constants.num_islands + 1)
         assert len(search.population.archive) <= constants.archive_size
         assert all(any(elite is member for member in alive) for elite in search.population.archive)
+        assert all(elite.fitness > FAILED for elite in search.population.archive)
         for island in search.population.islands:
             assert +island.programs == island.programs == Counter(member.program for member in island.members)
 
@@ -393,6 +394,17 @@ def test_a_failed_program_ranks_below_a_negative_score():
     tell(search, 1, -1e300)
     assert [member.node for member in search.population.archive] == [1]
     assert search.summary()["islands"][0]["best"] == 1
+
+
+def test_a_failed_program_is_never_an_elite():
+    search = Islands(flat(num_islands=1, exploration_ratio=0.0, exploitation_ratio=1.0))
+    tell(search, 0, FAILED)
+    tell(search, 1, FAILED)
+    # Nothing works: the archive is empty, and the choice is the fitness-weighted one, in which both are equal.
+    assert {search.ask().parent for _ in range(50)} == {0, 1}
+    tell(search, 2, -5.0)
+    assert [member.node for member in search.population.archive] == [2]
+    assert {search.ask().parent for _ in range(50)} == {2}
 
 
 def test_a_reply_without_a_program_takes_no_place_and_is_no_generation():
