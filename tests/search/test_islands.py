@@ -474,6 +474,26 @@ def test_exploitation_takes_any_elite_where_the_island_has_none():
     assert homes(search)[1] == [(2, False), (3, False)]
 
 
+def test_exploitation_prefers_the_islands_own_elites():
+    search = Islands(flat(num_islands=2, exploration_ratio=0.0, exploitation_ratio=1.0))
+    for index, score in enumerate((9.0, 8.0, 1.0, 7.0, 0.5)):
+        tell(search, index, score)
+    # Island 0 holds nodes 0, 1 and 3, island 1 nodes 2 and 4; all are in the archive.
+    asked: list[set[int]] = [set(), set()]
+    for _ in range(60):
+        ask = search.ask()
+        asked[search.island_of(ask.step)].add(ask.parent)
+    assert asked == [{0, 1, 3}, {2, 4}]
+
+
+def test_an_island_no_larger_than_the_inspirations_names_only_its_elites():
+    search = Islands(flat(num_islands=1, num_diverse_programs=3))
+    for index, score in enumerate((1.0, 9.0, 3.0)):
+        tell(search, index, score)
+    # As in the code: the rest is drawn only on an island of more than three.
+    assert {search.ask().inspirations for _ in range(50)} == {(), (1,)}
+
+
 def test_inspirations_by_hand():
     search = Islands(flat(num_islands=1, num_diverse_programs=3, exploration_ratio=0.0, archive_size=1))
     for index, score in enumerate((1.0, 9.0, 3.0, 4.0)):
