@@ -54,6 +54,8 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         f"search {name}: seed {number(seed['search'])}, best {number(found['search'])} (node {found['node']})",
         f"test   {name}: seed {number(seed['test'])}, best {number(found['test'])}",
     ]
+    if islands := result.get("islands"):
+        lines.insert(2, islands_line(islands))
     if found["node"] == 0:
         lines.append("nothing better than the seed was found")
     elif gain["test"] is not None:
@@ -61,6 +63,16 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""
         lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}")
     return lines
+
+
+def islands_line(islands: list[dict[str, Any]]) -> str:
+    """How many programs, cells and generations the islands hold, in order."""
+    each = {name: [island[name] for island in islands] for name in ("programs", "cells", "generation")}
+    listed = {name: " ".join(map(str, values)) for name, values in each.items()}
+    return (
+        f"islands   {len(islands)}: {sum(each['programs'])} programs ({listed['programs']}), {sum(each['cells'])} cells"
+        f" ({listed['cells']}), generations {listed['generation']}"
+    )
 
 
 def node_facts(record: Record, index: int) -> dict[str, Any]:
@@ -92,8 +104,29 @@ def node_lines(found: dict[str, Any]) -> list[str]:
     return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
 
 
-def search_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """The table of `progevo bench search`."""
+def bench_search_lines(found: dict[str, Any]) -> list[str]:
+    """The two tables of `progevo bench search`."""
+    return ["Flat PUCT", *tree_lines(found["rows"]), "", "islands", *island_lines(found["islands"])]
+
+
+def island_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """What the islands cost, beside OpenEvolve's database."""
+    head = f"{'nodes':>8} {'living':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'OpenEvolve ms CPU':>18} {'ratio':>8}"
+    lines = [head]
+    for row in rows:
+        theirs = row["openevolve"]
+        beside = f"{theirs['cpu_ms']['median']:>18.4f} {row['ratio']:>8.1f}" if theirs else f"{'not installed':>18}"
+        cost = row["cpu_ms"]
+        lines.append(f"{row['nodes']:>8} {row['programs']:>6} {cost['median']:>18.4f} {cost['p95']:>8.4f} {beside}")
+    if any(row["openevolve"] is None for row in rows):
+        lines.append("OpenEvolve's own database is measured beside them where it is installed: pip install openevolve")
+    else:
+        lines.append(f"OpenEvolve {rows[0]['openevolve']['version']}, its database alone")
+    return lines
+
+
+def tree_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """What Flat PUCT costs, beside its formula."""
     head = f"{'nodes':>8} {'depth':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'plain ms CPU':>14} {'ratio':>8}"
     return [
         head,
