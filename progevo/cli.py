@@ -142,13 +142,10 @@ def show(path: Path, node: int | None, as_json: bool) -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Write it there instead of to stdout.")
 def best(folder: Path, out: Path | None) -> None:
     """The best program of a run so far, on stdout."""
-    from progevo.journal import read_run, write_file
-    from progevo.result import best_of
+    from progevo.files import write_file
+    from progevo.journal import read_run
 
-    nodes = read_run(folder).nodes
-    if not nodes:
-        raise RunError(f"{folder} holds no scored program yet")
-    program = best_of(nodes).candidate.program
+    program = read_run(folder).best_node().candidate.program
     assert program is not None
     source = program.source.encode("utf-8", "surrogatepass")
     if out is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from progevo.journal import Record
+from progevo.record import Record
 from progevo.types import Outcome
 
 
