@@ -116,7 +116,7 @@ def config(plan: Plan) -> dict[str, Any]:
         "repeats": plan.repeats,
         "acceptance": plan.acceptance,
         "top": plan.top,
-        **plan.constants,
+        "constants": dict(plan.constants),
         **plan.settings,
         "ran_on": {
             "data": {name: value for name, value in data.items() if value is not None},

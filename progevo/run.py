@@ -43,10 +43,8 @@ from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
 from progevo.schedule import schedule_of
 from progevo.search import Search
-from progevo.search.flat_puct import FlatPuct
+from progevo.search.catalogue import make_search
 from progevo.types import Json
-
-SEARCHES: Mapping[str, Callable[..., Search]] = {"era": FlatPuct}
 
 
 def _mutate(domain: Domain) -> Proposer:
@@ -62,7 +60,7 @@ def run(
     domain: Domain,
     *,
     search: str = "era",
-    constants: Mapping[str, float] | None = None,
+    constants: Mapping[str, Any] | None = None,
     proposer: str | Proposer = "mutate",
     iterations: int | None = None,
     budget: Budget | None = None,
@@ -83,8 +81,8 @@ def run(
 
     Args:
         domain: the task.
-        search: which search, by the word people type ("era").
-        constants: the search's constants, where they differ from its own.
+        search: which search, by the word people type ("era", "openevolve"; see `progevo.search.catalogue`).
+        constants: the search's constants by name, where they differ from its own.
         proposer: a name ("mutate") or a `Proposer` of your own.
         iterations: how many candidates to propose; short for `Budget(iterations=...)`. 40 where nothing is capped.
         budget: what the run may use.
@@ -109,7 +107,7 @@ def run(
         ProposerError: the proposer failed for good; everything until then is in the run folder.
         RunError: the run folder cannot be written.
     """
-    made = _make_search(search, constants or {})
+    made = make_search(search, constants or {}, seed)
     sealed, lock = seal(domain)
     chosen = _make_proposer(proposer, sealed)
     if workers < 1 or seed < 0 or repeats < 1 or top < 1:
@@ -188,7 +186,7 @@ def resume(
         chosen = _make_proposer(proposer or first.proposer, sealed)
         if chosen.name != first.proposer:
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}, not by {chosen.name!r}")
-        made = _make_search(first.search, first.constants)
+        made = make_search(first.search, first.constants, first.seed)
         box, proof = _open_sandbox(stack, sandbox, sealed)
         found = drift(record.fingerprint(), fingerprint(sealed, box.confinement))
         check_drift(found, allow_drift)
@@ -232,7 +230,7 @@ def report(folder: str | Path) -> results.Result:
 def replayed_search(record: Record) -> Search:
     """The search of a run, led through all that was asked and told. Raises `RunError` where it differs."""
     assert record.start is not None
-    search = _make_search(record.start.search, record.start.constants)
+    search = make_search(record.start.search, record.start.constants, record.start.seed)
     rebuild(search, record)
     return search
 
@@ -264,15 +262,6 @@ def _check_acceptance(acceptance: str, domain: Domain) -> None:
             f"the task {domain.name!r} has no notion of a case that was got right (Domain.right):"
             " acceptance no_regression needs one"
         )
-
-
-def _make_search(name: str, constants: Mapping[str, Any]) -> Search:
-    if name not in SEARCHES:
-        raise ConfigError(f"there is no search {name!r}; the searches are {', '.join(SEARCHES)}")
-    try:
-        return SEARCHES[name](**constants)
-    except TypeError as error:
-        raise ConfigError(f"the search {name!r} does not take these constants: {error}") from None
 
 
 def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:

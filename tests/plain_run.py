@@ -21,9 +21,7 @@ from progevo.journal import FILE
 from progevo.sandbox import Confinement
 from progevo.types import Answer, Draw, Execution, Tokens, Usage
 
-CONFINEMENT = Confinement(
-    backend="none", rung="stand-in", version="0", kernel="0", profile="stdlib", limits_refused={}
-)
+CONFINEMENT = Confinement(backend="none", rung="stand-in", version="0", kernel="0", profile="stdlib", limits_refused={})
 
 
 def program(number: float, *, word: str = "", comment: str = "") -> str:

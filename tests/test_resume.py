@@ -11,10 +11,11 @@ import pytest
 
 from progevo.budget import Budget
 from progevo.journal import FILE, read_run
-from progevo.run import SEARCHES, report, resume, run
+from progevo.run import report, resume, run
+from progevo.search.catalogue import SEARCHES
 from tests.plain_run import StandIn, Wanderer, lines, task, unmeasured
 
-ITERATIONS = 18
+ITERATIONS = 9
 MODES = [(1, "serial"), (4, "sync"), (4, "ordered")]
 
 
@@ -38,7 +39,9 @@ def moments(folder: Path) -> list[int]:
     found, length = [], 0
     for line in (folder / FILE).read_bytes().splitlines(keepends=True):
         if length:
-            found += [length, length + len(line) // 2, length + len(line) - 1]
+            found.append(length)
+            if len(found) % 3 == 1:
+                found += [length + len(line) // 2, length + len(line) - 1]
         length += len(line)
     return [*found, length]
 
@@ -111,7 +114,9 @@ def test_record_knows_after_a_kill_what_it_knew_before(tmp_path):
     statuses = Counter(node.outcome.status for node in record.nodes)
     assert {"ok", "crashed", "timeout", "bad_output", "no_program", "gate_refused"} <= statuses.keys()
     for node in record.nodes:
-        assert bool(node.outcome.log_tail) == ("WORD" in (node.candidate.program.source if node.candidate.program else ""))
+        assert bool(node.outcome.log_tail) == (
+            "WORD" in (node.candidate.program.source if node.candidate.program else "")
+        )
     assert record.spent.calls == 30
     assert record.spent.cost_usd == 7.5
     told = [event for event in lines(tmp_path / "r") if event["event"] == "node"]
