@@ -50,6 +50,11 @@ class Budget:
             if not math.isfinite(value) or value < least:
                 raise ConfigError(f"{entry.name} must be at least {least:g} (got {value})")
 
+    def caps(self) -> dict[str, float]:
+        """Every cap that is set, iterations aside, by name."""
+        values = {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if value is not None and name != "iterations"}
+
     def settled(self) -> Budget:
         """With a number of iterations in any case, so that every run ends."""
         if self.iterations is not None:

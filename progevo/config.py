@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,20 @@ from progevo.types import Limits
 C_PUCT = "c_puct"
 
 
+#: The least that a setting may be, where it is set.
+LEAST = {
+    "iterations": 0,
+    "max_evaluations": 1,
+    "max_minutes": 0,
+    "max_cost": 0,
+    "patience": 1,
+    "workers": 1,
+    "seed": 0,
+    "repeats": 1,
+    "top": 1,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a person may decide about a run; the same names are keys of the TOML file and flags."""
@@ -26,12 +41,24 @@ class Settings:
     task: str
     proposer: str = "mutate"
     #: Candidates to propose.
-    iterations: int = 40
+    iterations: int | None = None
+    #: Caps, as `progevo.budget.Budget` explains them; minutes of wall time, US dollars, a value of the metric.
+    max_evaluations: int | None = None
+    max_minutes: float | None = None
+    max_cost: float | None = None
+    patience: int | None = None
+    target: float | None = None
     #: Candidates in flight at a time.
     workers: int = 1
+    #: serial, ordered, sync or async.
+    schedule: str | None = None
     seed: int = 0
     #: The form of the sandbox: auto, warm, pool or cold.
     sandbox: str = "auto"
+    #: Runs of each program; what may be called best; how many of the best are scored on the held-out part.
+    repeats: int = 1
+    acceptance: str = "mean"
+    top: int = 1
     #: A data file to use in place of the task's own.
     data: str | None = None
     #: The search's constants by name, where they differ from its own (`progevo.search.catalogue` knows them).
@@ -40,10 +67,19 @@ class Settings:
     limits: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, least in (("iterations", 0), ("workers", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ConfigError(f"{name} is {value}; it must be at least {least}")
         apply_limits(Limits(), self.limits)
+
+    def given(self) -> dict[str, Any]:
+        """As plain data, for `settings_of`: without what is not set, and with paths that hold in any folder."""
+        found = {name: value for name, value in dataclasses.asdict(self).items() if value is not None and value != {}}
+        for name in ("task", "data"):
+            if name in found and (os.sep in found[name] or found[name].endswith(".py")):
+                found[name] = os.path.abspath(found[name])
+        return found
 
 
 def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
@@ -66,6 +102,11 @@ def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
         "constants": _constants(table, given),
     }
     merged.pop(C_PUCT, None)
+    return settings_of(merged)
+
+
+def settings_of(merged: Mapping[str, Any]) -> Settings:
+    """Settings from plain data. Raises `ConfigError` as `read_settings` does."""
     known = [entry.name for entry in dataclasses.fields(Settings)]
     unknown = sorted(set(merged) - set(known))
     if unknown:
@@ -73,7 +114,7 @@ def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
     if "task" not in merged:
         raise ConfigError("no task was named; add --task NAME (progevo tasks lists them)")
     try:
-        return msgspec.convert(merged, Settings)
+        return msgspec.convert(dict(merged), Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the settings are not well formed: {error}") from None
 

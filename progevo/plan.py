@@ -116,8 +116,8 @@ def config(plan: Plan) -> dict[str, Any]:
         "repeats": plan.repeats,
         "acceptance": plan.acceptance,
         "top": plan.top,
-        "constants": dict(plan.constants),
         **plan.settings,
+        "constants": dict(plan.constants),
         "ran_on": {
             "data": {name: value for name, value in data.items() if value is not None},
             "sandbox": {
