@@ -224,9 +224,9 @@ class Loop:
         untested = [node for index, node in chosen.items() if index not in record.tested]
         if TEST not in plan.domain.splits or not untested:
             return reason
+        drained = self.stop.is_set()  # whoever stopped the search wants its result; a stop from here on stops this
         self.lock.open()
         self.progress.testing(record.best_node())
-        drained = self.stop.is_set()
         for node in untested:
             if self.stop.is_set() and not drained:
                 return "interrupted"
