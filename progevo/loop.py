@@ -274,6 +274,8 @@ class Loop:
             yield
             whole = True
         finally:
+            if not whole and (close := getattr(self.proposer, "close", None)) is not None:
+                close()
             for executor in (self.threads, own):
                 if executor is not None:
                     executor.shutdown(wait=whole, cancel_futures=True)

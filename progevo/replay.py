@@ -12,8 +12,8 @@ from progevo.domain import SEARCH, Domain
 from progevo.errors import RunError
 from progevo.evaluate import evaluate
 from progevo.journal import read_run
+from progevo.rebuild import replayed
 from progevo.record import Record
-from progevo.resume import replayed
 from progevo.sandbox import Sandbox
 from progevo.search.catalogue import make_search
 from progevo.twins import repeatable

@@ -780,3 +780,40 @@ def test_nothing_is_said_of_a_gain_where_the_best_is_the_seed(tmp_path):
         "search": 0.0, "test": 0.0, "test_se": None, "interval": None, "resolved": False, "resolvable": None,
         "gap": 0.0, "catastrophic": None,
     }  # fmt: skip
+
+
+def test_a_proposer_that_waits_for_a_network_is_told_to_give_up(tmp_path):
+    class Waiting(Scripted):
+        gone = threading.Event()
+
+        def propose(self, brief):
+            if brief.step > 1:
+                assert self.gone.wait(20)
+            return super().propose(brief)
+
+        def close(self):
+            self.gone.set()
+
+    class Impatient(Silence):
+        def told(self, node, best):
+            if node.index == 1:
+                raise KeyboardInterrupt
+
+    waiting = Waiting([program(1), program(2)])
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(
+            task(),
+            proposer=waiting,
+            sandbox=StandIn(),
+            iterations=5,
+            workers=3,
+            out=tmp_path / "r",
+            progress=Impatient(),
+        )
+    assert time.monotonic() - began < 15
+    assert waiting.gone.is_set()
+    record = read_run(tmp_path / "r")
+    assert (record.stop_reason, len(record.nodes)) == ("interrupted", 2)
+    result = resume(tmp_path / "r", task(), proposer=Scripted([program(1), program(2)]), sandbox=StandIn())
+    assert result["spent"]["iterations"] == 5
