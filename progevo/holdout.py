@@ -103,6 +103,8 @@ def planning_line(domain: Domain, repeats: int) -> str | None:
         return "one program scores differently from run to run here: without --repeats 2 or more no gain is resolved"
     if domain.usual is None:
         return None
-    needed, unit = NEEDED_SE * domain.usual.test_se, f" {domain.metric.unit}" if domain.metric.unit else ""
-    line = f"resolves gains above about {needed:.2g}{unit}; runs of this task usually gain {domain.usual.gain:.2g}"
+    needed = NEEDED_SE * domain.usual.test_se
+    line = (
+        f"resolves gains above about {needed:.2g} {domain.metric.name}; this task usually gains {domain.usual.gain:.2g}"
+    )
     return f"{line}: too little to be told from noise" if domain.usual.gain <= needed else line

@@ -774,7 +774,8 @@ def test_a_plan_says_what_its_test_part_can_resolve():
     assert planning_line(task(noisy=True), 2) is None
     weak = planning_line(task(usual=Usual(gain=0.1, test_se=0.08)), 1)
     assert (
-        weak == "resolves gains above about 0.16; runs of this task usually gain 0.1: too little to be told from noise"
+        weak
+        == "resolves gains above about 0.16 distance; this task usually gains 0.1: too little to be told from noise"
     )
     assert "too little" not in planning_line(task(usual=Usual(gain=0.17, test_se=0.08)), 1)
 
