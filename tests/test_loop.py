@@ -663,11 +663,11 @@ def test_the_test_part_is_sealed_from_the_proposer_and_the_loop(tmp_path, monkey
 
     spy = Spy([program(5)], name="spy")
 
-    def make(domain):
+    def make(proposer, domain):
         spy.evaluator = domain.evaluator
         return spy
 
-    monkeypatch.setitem(sys.modules["progevo.run"].PROPOSERS, "spy", make)
+    monkeypatch.setattr(sys.modules["progevo.run"], "_make_proposer", make)
     result = run(task(), proposer="spy", sandbox=StandIn(), iterations=2, out=tmp_path / "r")
     assert len(tried) == 4
     assert all("a proposer" in str(found) for found in tried)
