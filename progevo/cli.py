@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,19 @@ from typing import Any
 import click
 
 from progevo.errors import ConfigError, ProgevoError, RunError
-from progevo.show import node_facts, node_lines, outcome_facts, result_lines, search_lines, usage_lines, words
+from progevo.options import given, model_options
+from progevo.show import (
+    node_facts,
+    node_lines,
+    outcome_facts,
+    preview_lines,
+    reply_facts,
+    reply_lines,
+    result_lines,
+    search_lines,
+    usage_lines,
+    words,
+)
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PROGEVO"}
 
@@ -55,7 +68,10 @@ data_option = click.option("--data", type=click.Path(path_type=Path), help="A da
 @click.option("--iterations", type=int, help="Candidates to propose.  [default: 40]")
 @click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
 @click.option("--seed", type=int, help="What every random draw derives from.  [default: 0]")
-@click.option("--proposer", help="Who writes candidates: mutate, the offline mutator.  [default: mutate]")
+@click.option(
+    "--proposer",
+    help="Who writes candidates: mutate (offline), llm, recorded:FILE.  [default: mutate, or llm with --model]",
+)
 @click.option("--sandbox", help="The form: auto, warm, pool or cold.  [default: auto]")
 @click.option("--c-puct", type=float, help="ERA's exploration constant.  [default: 1.0]")
 @click.option(
@@ -68,31 +84,45 @@ data_option = click.option("--data", type=click.Path(path_type=Path), help="A da
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
 @data_option
+@model_options
 @json_option
-def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str, ...], **flags: Any) -> None:
+def run(
+    out: Path | None, config: Path | None, as_json: bool, dry_run: bool, limits: tuple[str, ...], **flags: Any
+) -> None:
     """Search for a better program: SEARCH is era, Flat-PUCT tree search, which is the default."""
     from dataclasses import replace
 
     from progevo.config import apply_limits, read_settings
     from progevo.domain import find_domain
+    from progevo.plan import new_folder
+    from progevo.preview import preview
     from progevo.progress import open_progress
+    from progevo.propose import close
+    from progevo.propose.open import open_proposer
     from progevo.run import run as start
 
     if limits:
         flags["limits"] = dict(_limit(text) for text in limits)
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
-    settings = read_settings(config, flags)
+    settings = read_settings(config, given(flags))
     domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
     domain = replace(domain, limits=apply_limits(domain.limits, settings.limits))
+    if dry_run:
+        plan = preview(domain, settings)
+        _print(plan, as_json, lambda: preview_lines(plan))
+        return
     progress = open_progress()
-    extra = {name: value for name, value in (("data", settings.data), ("limits", dict(settings.limits))) if value}
+    out = out or new_folder(settings.search, domain.name, settings.seed)
+    proposer = open_proposer(
+        settings.chosen_proposer, domain, llm=settings.llm, caps=settings.caps, folder=out, say=progress.say
+    )
     with _draining() as stop:
         try:
             result = start(
                 domain,
                 search=settings.search,
                 constants={"c_puct": settings.c_puct},
-                proposer=settings.proposer,
+                proposer=proposer,
                 iterations=settings.iterations,
                 workers=settings.workers,
                 seed=settings.seed,
@@ -100,9 +130,10 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
                 out=out,
                 progress=progress,
                 stop=stop,
-                settings={**extra, "task": settings.task},
+                settings=settings.extra(),
             )
         finally:
+            close(proposer)
             progress.close()
     _print(result, as_json, lambda: result_lines(result))
     progress.done()
@@ -113,9 +144,10 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
 @main.command(short_help="A run's result, or one node of it.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("node", type=int, required=False)
+@click.option("--replies", is_flag=True, help="What the model channel did: every reply, and how many were damaged.")
 @json_option
-def show(path: Path, node: int | None, as_json: bool) -> None:
-    """A run's result, or one NODE of it: PATH is a run folder or a result.json."""
+def show(path: Path, node: int | None, replies: bool, as_json: bool) -> None:
+    """A run's result, or one NODE of it, or its replies: PATH is a run folder or a result.json."""
     from progevo.journal import read_run
     from progevo.result import FILE, read_result
 
@@ -127,6 +159,9 @@ def show(path: Path, node: int | None, as_json: bool) -> None:
             raise RunError(f"there is no node {node} in {path}; {told}")
         found = node_facts(record, node)
         _print(found, as_json, lambda: node_lines(found))
+    elif replies:
+        channel = reply_facts(read_run(folder).nodes, _attempts(folder))
+        _print(channel, as_json, lambda: reply_lines(channel))
     elif path == folder and not os.path.exists(path / FILE):
         record = read_run(path)
         state = "it runs, or was killed" if record.stop_reason is None else f"it ended: {record.stop_reason}"
@@ -306,6 +341,15 @@ def _draining() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _attempts(folder: Path) -> int | None:
+    """How many replies a run may draw for a candidate, by its settings."""
+    try:
+        found = tomllib.loads((folder / "config.toml").read_text("utf-8")).get("reply_attempts")
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, int) else None
 
 
 def _limit(text: str) -> tuple[str, float]:

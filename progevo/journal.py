@@ -23,8 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
+
 from progevo.errors import RunError
-from progevo.types import Ask, Candidate, Node, Outcome, Program, Usage
+from progevo.types import Ask, Candidate, Draw, Node, Outcome, Program, Usage
 
 SCHEMA = "progevo.journal/1"
 FILE = "journal.jsonl"
@@ -85,7 +87,8 @@ class Journal:
                 "remark": node.candidate.reason,
                 "twin_of": node.twin_of,
                 "outcome": _outcome_to_json(node.outcome),
-                "measured": {**dataclasses.asdict(node.outcome.usage), "log": log},
+                "draws": [dataclasses.asdict(draw) for draw in node.candidate.draws],
+                "measured": {**dataclasses.asdict(node.outcome.usage), "log": log, "sketch": node.outcome.sketch},
             }
         )
 
@@ -187,6 +190,7 @@ def _outcome_from_json(event: Event) -> Outcome:
         metrics=found["metrics"],
         reason=found["reason"],
         usage=Usage(**usage),
+        sketch=event["measured"].get("sketch", ""),
     )
 
 
@@ -202,7 +206,12 @@ def _node_from_json(event: Event, folder: Path) -> Node:
         index=event["index"],
         step=event["step"],
         parent=event["parent"],
-        candidate=Candidate(program=program, origin=event["origin"], reason=event["remark"]),
+        candidate=Candidate(
+            program=program,
+            origin=event["origin"],
+            reason=event["remark"],
+            draws=msgspec.convert(event.get("draws", []), tuple[Draw, ...]),
+        ),
         outcome=_outcome_from_json(event),
         twin_of=event["twin_of"],
     )

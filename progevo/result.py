@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from progevo import channel
+from progevo.channel import Z_95
 from progevo.domain import Domain
 from progevo.errors import RunError
 from progevo.sandbox import Confinement
@@ -23,9 +25,6 @@ SCHEMA = "progevo.result/1"
 FILE = "result.json"
 
 Result = dict[str, Any]
-
-#: The half-width of a 95 % interval in standard errors, for a normal distribution.
-Z_95 = 1.96
 
 
 def build_result(
@@ -48,12 +47,15 @@ def build_result(
     versions: Mapping[str, str],
     started: str,
     ended: str,
+    caps: Mapping[str, Json] | None = None,
+    reply_attempts: int | None = None,
 ) -> Result:
     """The content of result.json."""
     first, best = nodes[0], best_of(nodes)
     counts = Counter(node.outcome.status for node in nodes)
     copies = [node for node in nodes if node.twin_of is not None]
     no_ops = sum(_repeats_its_parent(node, nodes) for node in copies)
+    drawn = channel.spending(channel.draws_of(nodes))
     return {
         "schema": SCHEMA,
         "task": domain.name,
@@ -61,17 +63,17 @@ def build_result(
         "metric": {"name": domain.metric.name, "direction": domain.metric.direction, "unit": domain.metric.unit},
         "trust": "host_scored",
         "search": {"name": search, **constants},
-        "proposer": {"name": proposer, "models": []},
+        "proposer": {"name": proposer, "models": channel.models(nodes)},
         "seed": seed,
         "schedule": "serial" if workers == 1 else "ordered",
         "workers": workers,
-        "budget": {**_budget(iterations=iterations)},
+        "budget": {**_budget(iterations=iterations), **(caps or {})},
         "spent": {
             "iterations": len(nodes) - 1,
             "evaluations": evaluations,
-            "calls": 0,
-            "tokens": 0,
-            "cost_usd": 0.0,
+            "calls": drawn.calls,
+            "tokens": drawn.tokens,
+            "cost_usd": drawn.cost_usd,
             "seconds": round(seconds, 3),
         },
         "stop_reason": stop_reason,
@@ -92,18 +94,7 @@ def build_result(
             "limits_refused": confinement.limits_refused,
             "proof": dict(proof) if proof is not None else None,
         },
-        # No model is asked yet: nothing was drawn, so nothing could arrive damaged, and there is no rate.
-        "reply_damage": {
-            "drawn": 0,
-            "damaged": 0,
-            "recovered": 0,
-            "by_kind": {},
-            "by_fault": {},
-            "attempts_allowed": None,
-            "redraws": {"count": 0, "tokens": 0, "seconds": 0.0},
-            "rate": None,
-            "interval": None,
-        },
+        "reply_damage": channel.reply_damage(nodes, reply_attempts),
         "versions": dict(versions),
         "started": started,
         "ended": ended,

@@ -29,13 +29,15 @@ from progevo.evaluate import confine, evaluate, job_of, screen
 from progevo.execute import open_executor
 from progevo.journal import Journal, write_file
 from progevo.plan import Plan, config, new_folder, now, versions
-from progevo.propose import Proposer
+from progevo.propose import Proposer, close
+from progevo.propose.open import open_proposer
 from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
 from progevo.search import Search
 from progevo.search.flat_puct import FlatPuct
+from progevo.sketch import sketch
 from progevo.types import Ask, Brief, Candidate, Node, Outcome
 
 #: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
@@ -43,6 +45,10 @@ REPEATABLE = {"ok", "crashed", "bad_output"}
 
 #: So many lost sandboxes one after another, and the host is not fit to go on.
 LOST_IN_A_ROW = 3
+
+
+#: Budgets of a model's calls, which the proposer keeps: their names in results, and among the settings.
+CAPS = {"calls": "max_calls", "tokens": "max_tokens", "cost_usd": "max_cost"}
 
 
 class Progress(Protocol):
@@ -66,15 +72,6 @@ class Silence:
 SEARCHES: Mapping[str, Callable[..., Search]] = {"era": FlatPuct}
 
 
-def _mutate(domain: Domain) -> Proposer:
-    from progevo.propose.mutate import Mutate  # libcst takes 0.2 s to import: only for whoever proposes
-
-    return Mutate(moves=domain.moves, entrypoint=domain.entrypoint)
-
-
-PROPOSERS: Mapping[str, Callable[[Domain], Proposer]] = {"mutate": _mutate}
-
-
 def run(
     domain: Domain,
     *,
@@ -96,7 +93,7 @@ def run(
         domain: the task.
         search: which search, by the word people type ("era").
         constants: the search's constants, where they differ from its own.
-        proposer: a name ("mutate") or a `Proposer` of your own.
+        proposer: a name ("mutate", "recorded:FILE") or a `Proposer` of your own, such as `open_proposer` makes.
         iterations: how many candidates to propose.
         workers: how many are in flight at a time.
         seed: what every random draw derives from, together with the step.
@@ -114,7 +111,7 @@ def run(
         RunError: the run folder cannot be written.
     """
     made = _make_search(search, constants or {})
-    chosen = _make_proposer(proposer, domain)
+    chosen = open_proposer(proposer, domain) if isinstance(proposer, str) else proposer
     if iterations < 0 or workers < 1 or seed < 0:
         raise ConfigError("iterations must be at least 0, workers at least 1 and seed at least 0")
     with contextlib.ExitStack() as stack:
@@ -140,7 +137,7 @@ def run(
         write_file(plan.folder / "config.toml", tomli_w.dumps(config(plan, made.constants(), settings or {})).encode())
         shown = progress or Silence()
         shown.started(plan)
-        return _Loop(plan, made, chosen, box, journal, shown, stop or threading.Event()).run()
+        return _Loop(plan, made, chosen, box, journal, shown, stop or threading.Event(), settings or {}).run()
 
 
 class _Loop:
@@ -155,9 +152,11 @@ class _Loop:
         journal: Journal,
         progress: Progress,
         stop: threading.Event,
+        settings: Mapping[str, Any],
     ) -> None:
         self.plan, self.search, self.proposer, self.sandbox = plan, search, proposer, sandbox
         self.journal, self.progress, self.stop = journal, progress, stop
+        self.settings = settings
         self.nodes: list[Node] = []
         self.tested: dict[int, Outcome] = {}
         self.evaluations = 0
@@ -236,6 +235,7 @@ class _Loop:
                     )
                     self._mind_the_host()
             except BaseException:
+                close(self.proposer)
                 self.sandbox.close()  # so that leaving the executor does not wait for what nobody wants any more
                 raise
 
@@ -283,7 +283,9 @@ class _Loop:
     def _tell(self, node: Node) -> None:
         """Journal first, then search: a crash between the two replays cleanly."""
         # The values of every case of every node would outweigh everything else in memory; only tests need them.
-        node = replace(node, outcome=replace(node.outcome, cases=()))
+        # What is left of them says which cases a change has moved.
+        outcome = node.outcome
+        node = replace(node, outcome=replace(outcome, cases=(), sketch=outcome.sketch or sketch(outcome.cases)))
         self.journal.node(node)
         self.search.tell(node)
         self.nodes.append(node)
@@ -325,6 +327,8 @@ class _Loop:
             versions=versions(),
             started=self.started,
             ended=now(),
+            caps={name: self.settings[word] for name, word in CAPS.items() if word in self.settings},
+            reply_attempts=self.settings.get("reply_attempts"),
         )
         assert best.candidate.program is not None
         write_file(plan.folder / "best.py", best.candidate.program.source.encode("utf-8", "surrogatepass"))
@@ -339,11 +343,3 @@ def _make_search(name: str, constants: Mapping[str, float]) -> Search:
         return SEARCHES[name](**constants)
     except TypeError as error:
         raise ConfigError(f"the search {name!r} does not take these constants: {error}") from None
-
-
-def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:
-    if not isinstance(proposer, str):
-        return proposer
-    if proposer not in PROPOSERS:
-        raise ConfigError(f"there is no proposer {proposer!r}; the proposers are {', '.join(PROPOSERS)}")
-    return PROPOSERS[proposer](domain)

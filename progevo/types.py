@@ -200,6 +200,8 @@ class Outcome:
     reason: str = ""
     log_tail: str = ""
     usage: Usage = Usage()
+    #: What is kept of `cases` once a node has been told (`progevo.sketch`).
+    sketch: str = ""
 
     def __post_init__(self) -> None:
         if self.status == "ok" and not math.isfinite(self.score):

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import math
 import random
-from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from progevo.propose.operators import OPERATORS, cross
+from progevo.propose.worth import Record
 from progevo.rewrite import FILE, UNREADABLE, parse
 from progevo.types import Brief, Candidate, Move, Node, Program
 
@@ -25,9 +23,6 @@ DOMAIN_SHARE = 0.9
 CROSSOVER_SHARE = 0.25
 #: How many draws one proposal may cost; most end early, a domain's spent moves make the rest.
 ATTEMPTS = 60
-
-#: What an untried move starts with, where 1 would make it as good as the average one: each is worth trying early.
-HOPE = 3.0
 
 CROSSOVER = "crossover"
 
@@ -58,7 +53,7 @@ class Mutate:
             return Candidate(program=None, origin=self.name, reason="the parent holds no program that can be rewritten")
         known = {parent.twin, *(program.twin for node in brief.history if (program := readable(node)) is not None)}
         missing = unbound(ast.parse(parent.source, FILE))
-        record = Record.of(brief.history)
+        record = Record.of(brief.history, lambda node: node.candidate.origin)
         repeat: Candidate | None = None
         for attempt in range(ATTEMPTS):
             # A domain whose moves are spent on this parent leaves the second half to the operators.
@@ -78,55 +73,17 @@ def draw(moves: Sequence[Move], parent: Program, brief: Brief, record: Record) -
     """One change, by a move of the domain's or one of our own: what made it, and the new text if it applied."""
     rng = brief.rng
     if moves and rng.random() < DOMAIN_SHARE:
-        move = record.choose(moves, rng)
+        move = pick(moves, record, rng)
     elif rng.random() < CROSSOVER_SHARE:
         return crossover(parent, brief)
     else:
-        move = record.choose(OPERATORS, rng)
+        move = pick(OPERATORS, record, rng)
     return move.name, move.rewrite(parent.source, rng)
 
 
-@dataclass(frozen=True)
-class Record:
-    """What each origin has been worth in a run so far.
-
-    A child is worth the rank of its gain over its parent among all such gains, from 0 for the least to 1 for the
-    largest: ranks need no scale, and a failure counts as the least.
-    """
-
-    uses: Mapping[str, int]
-    worth: Mapping[str, float]
-
-    @classmethod
-    def of(cls, history: Sequence[Node]) -> Record:
-        gains = [
-            (gain(node, history[node.parent]), node.candidate.origin) for node in history if node.parent is not None
-        ]
-        ordered = sorted(value for value, _ in gains)
-        uses, worth = Counter[str](), defaultdict[str, float](float)
-        for value, origin in gains:
-            below, above = bisect_left(ordered, value), bisect_right(ordered, value)
-            uses[origin] += 1
-            worth[origin] += (below + above) / (2 * len(ordered))  # equals share their mean rank
-        return cls(uses, worth)
-
-    def choose(self, moves: Sequence[Move], rng: random.Random) -> Move:
-        """Thompson's rule (Biometrika 25, 1933): draw each move's mean worth from what is known, take the largest.
-
-        Moves not tried yet come early, those that keep paying come often, and none is ever given up.
-        """
-        return max(moves, key=lambda move: self.drawn(move.name, rng))
-
-    def drawn(self, origin: str, rng: random.Random) -> float:
-        uses, worth = self.uses.get(origin, 0), self.worth.get(origin, 0.0)
-        return rng.betavariate(HOPE + worth, 1.0 + uses - worth)
-
-
-def gain(node: Node, parent: Node) -> float:
-    """By how much a node is better than its parent; a failed one never is, whatever its parent was."""
-    if not node.outcome.ok:
-        return -math.inf
-    return node.score - parent.score if parent.outcome.ok else 0.0
+def pick(moves: Sequence[Move], record: Record, rng: random.Random) -> Move:
+    """One move, those that keep paying more often (see `Record.drawn`)."""
+    return max(moves, key=lambda move: record.drawn(move.name, rng))
 
 
 def crossover(parent: Program, brief: Brief) -> tuple[str, str | None]:

@@ -1,0 +1,85 @@
+"""Opening a proposer by the word that people type."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from progevo.config import Caps, Llm
+from progevo.domain import Domain
+from progevo.errors import ConfigError
+from progevo.propose import Proposer
+
+if TYPE_CHECKING:
+    from progevo.propose.models import Model
+
+RECORDED = "recorded:"
+
+
+def open_proposer(
+    word: str,
+    domain: Domain,
+    *,
+    llm: Llm = Llm(),
+    caps: Caps = Caps(),
+    folder: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Proposer:
+    """The proposer that `word` names: "mutate", "llm", or "recorded:FILE".
+
+    Args:
+        word: as typed.
+        domain: the task.
+        llm: how models are asked.
+        caps: what all calls together may come to.
+        folder: the run folder, where raw replies are kept under `llm/`; `None` keeps none.
+        say: hears in a line what a person should know while models are asked.
+
+    Raises `ConfigError` for a word that is none, and for settings that cannot be. Nothing is asked, nothing written.
+    """
+    archive = folder if llm.keep_replies else None
+    if word == "mutate":
+        from progevo.propose.mutate import Mutate  # libcst takes 0.2 s to import: only for whoever proposes
+
+        return Mutate(moves=domain.moves, entrypoint=domain.entrypoint)
+    if word == "llm":
+        return _open_llm(domain, llm, caps, archive, folder, say)
+    if word.startswith(RECORDED):
+        from progevo.propose.archive import Archive, read_recording
+        from progevo.propose.recorded import Replay
+
+        replies = read_recording(Path(word.removeprefix(RECORDED)))
+        return Replay(replies, entrypoint=domain.entrypoint, attempts=llm.reply_attempts, archive=Archive(archive))
+    raise ConfigError(f"there is no proposer {word!r}; the proposers are mutate, llm and recorded:FILE")
+
+
+def _open_llm(
+    domain: Domain, llm: Llm, caps: Caps, archive: Path | None, folder: Path | None, say: Callable[[str], None]
+) -> Proposer:
+    from progevo.propose.archive import Archive
+    from progevo.propose.endpoint import Endpoint
+    from progevo.propose.llm import Asker
+    from progevo.propose.models import read_models
+    from progevo.propose.transport import Http, check_key
+
+    models = read_models(llm)
+    again = f"; what was scored until then is kept: progevo resume {folder} goes on from there" if folder else ""
+    say(f"models    {', '.join(_described(model) for model in models)} at {llm.base_url}")
+    key = check_key(os.environ.get("OPENAI_API_KEY"))
+    return Asker(
+        domain=domain,
+        llm=llm,
+        models=models,
+        endpoint=Endpoint(llm, Http(llm.base_url, key), say=say),
+        archive=Archive(archive),
+        caps=caps,
+        again=again,
+    )
+
+
+def _described(model: Model) -> str:
+    price = "price unknown" if model.price is None else f"price {model.price.source}"
+    warmth = "" if model.temperature is None else f", temperature {model.temperature:g}"
+    return f"{model.name} (weight {model.weight:g}{warmth}, {price})"
