@@ -110,8 +110,9 @@ class Http:
             answer.put(Unreachable(type(error).__name__))
 
     def _exchange(self, payload: bytes, timeout_s: float) -> Response:
-        until = time.monotonic() + timeout_s
-        timeout = self._httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
+        # A little more than the caller waits: what ends then is a thread that nobody listens to.
+        until = time.monotonic() + timeout_s + 1.0
+        timeout = self._httpx.Timeout(timeout_s + 1.0, connect=min(CONNECT_S, timeout_s))
         with self._client.stream("POST", self._url, content=payload, timeout=timeout) as response:
             body = bytearray()
             try:
