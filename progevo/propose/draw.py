@@ -8,14 +8,15 @@ from progevo.propose.reply import Reply, read_reply
 from progevo.types import Candidate, Draw, Program
 
 
-def read(recorded: Recorded, entrypoint: str, parent: str | None) -> Reply:
-    """What a recorded reply holds."""
+def read(recorded: Recorded, entrypoint: str, parent: str | None, *, edit: bool) -> Reply:
+    """What a recorded reply holds; with `edit`, changes to the parent were asked for, and not a whole program."""
     return read_reply(
         recorded.body,
         status=recorded.status,
         content_type=recorded.content_type,
         entrypoint=entrypoint,
         parent=parent,
+        edit=edit,
     )
 
 

@@ -136,7 +136,7 @@ class Asker:
         try:
             recorded = self._archive.find(call.step, call.attempt, asked)
             if recorded is not None:
-                reply = read(recorded, self._domain.entrypoint, parent)
+                reply = read(recorded, self._domain.entrypoint, parent, edit=self._llm.edit == "diff")
             else:
                 recorded, reply = self._ask(call, asked, parent)
         except BaseException:
@@ -154,6 +154,7 @@ class Asker:
                 content_type=response.content_type,
                 entrypoint=self._domain.entrypoint,
                 parent=parent,
+                edit=self._llm.edit == "diff",
             )
 
         try:

@@ -6,11 +6,12 @@ It knows nothing of what a program is for. What it learns within a run is which 
 from __future__ import annotations
 
 import ast
-import builtins
 import random
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
+from progevo.edit import respects
+from progevo.propose.names import defined, unbound
 from progevo.propose.operators import OPERATORS, cross
 from progevo.propose.worth import Record
 from progevo.rewrite import FILE, UNREADABLE, parse
@@ -46,7 +47,8 @@ class Mutate:
     def propose(self, brief: Brief, /) -> Candidate:
         """A program that no node of the history holds, as far as `ATTEMPTS` draws find one.
 
-        Its `origin` names the move; that of a crossover also names the other node.
+        Its `origin` names the move; that of a crossover also names the other node. What lies outside the parent's
+        EVOLVE-BLOCK regions, where it has any, is kept to the byte.
         """
         parent = nearest_program(brief)
         if parent is None or parse(parent.source) is None:
@@ -59,7 +61,7 @@ class Mutate:
             # A domain whose moves are spent on this parent leaves the second half to the operators.
             moves = self.moves if attempt < ATTEMPTS // 2 else ()
             origin, source = draw(moves, parent, brief, record)
-            if source is None or not stands(source, self.entrypoint, missing):
+            if source is None or not stands(source, self.entrypoint, missing) or not respects(parent.source, source):
                 continue
             program = Program(source)
             if program.twin not in known:
@@ -119,36 +121,3 @@ def stands(source: str, entrypoint: str, missing: Set[str]) -> bool:
         return entrypoint in defined(tree) and unbound(tree) <= missing
     except UNREADABLE:
         return False
-
-
-def defined(tree: ast.Module) -> set[str]:
-    """The names of a module's own functions, classes and plain variables."""
-    found = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom):
-            found |= bindings(node)
-    return found
-
-
-def unbound(tree: ast.AST) -> set[str]:
-    """The names that a program reads and binds nowhere, built-in ones aside."""
-    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    return read - bindings(tree) - set(dir(builtins))
-
-
-def bindings(tree: ast.AST) -> set[str]:
-    """The names that are bound anywhere below a node."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
-                found.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
-            case ast.alias(name=name, asname=alias):
-                found.add(alias or name.partition(".")[0])
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-                found.add(name)
-    return found

@@ -51,7 +51,13 @@ def open_proposer(
         from progevo.propose.recorded import Replay
 
         replies = read_recording(Path(word.removeprefix(RECORDED)))
-        return Replay(replies, entrypoint=domain.entrypoint, attempts=llm.reply_attempts, archive=Archive(archive))
+        return Replay(
+            replies,
+            entrypoint=domain.entrypoint,
+            attempts=llm.reply_attempts,
+            archive=Archive(archive),
+            edit=llm.edit == "diff",
+        )
     raise ConfigError(f"there is no proposer {word!r}; the proposers are mutate, llm and recorded:FILE")
 
 

@@ -20,13 +20,20 @@ class Replay:
         entrypoint: the name that every program defines.
         attempts: how many replies of a step may be used.
         archive: keeps them in the run folder as well, so that it is whole.
+        edit: whether changes to the parent were asked for, and not whole programs.
     """
 
     def __init__(
-        self, replies: Mapping[int, Sequence[Recorded]], *, entrypoint: str, attempts: int, archive: Archive
+        self,
+        replies: Mapping[int, Sequence[Recorded]],
+        *,
+        entrypoint: str,
+        attempts: int,
+        archive: Archive,
+        edit: bool = False,
     ) -> None:
         self._replies, self._entrypoint, self._attempts = replies, entrypoint, attempts
-        self._archive = archive
+        self._archive, self._edit = archive, edit
         self._last = max(replies)
 
     @property
@@ -41,7 +48,7 @@ class Replay:
         draws: list[Draw] = []
         for recorded in self._replies.get(brief.step, ())[: self._attempts]:
             kept = self._archive.keep(replace(recorded, attempt=len(draws) + 1, file=None))
-            reply = read(kept, self._entrypoint, shown.source if shown is not None else None)
+            reply = read(kept, self._entrypoint, shown.source if shown is not None else None, edit=self._edit)
             draws.append(draw_of(kept, reply, None))
             if reply.verdict != "damaged":
                 break

@@ -157,7 +157,9 @@ def test_a_reply_that_a_filter_withheld_is_a_reply():
 
 def test_a_server_s_own_word_on_when_to_come_back_is_kept():
     soon = formatdate(__import__("time").time() + 30, usegmt=True)
-    script = Scripted(error(429, retry_after="7.5"), error(503, retry_after=soon), error(429, retry_after="soon"), good())
+    script = Scripted(
+        error(429, retry_after="7.5"), error(503, retry_after=soon), error(429, retry_after="soon"), good()
+    )
     ask(script)
     assert script.waits[0] == 7.5
     assert 20 < script.waits[1] <= 30
@@ -205,7 +207,7 @@ REFUSALS = {
     "max_tokens": "Unsupported parameter: 'max_tokens' is not supported with this model. "
     "Use 'max_completion_tokens' instead.",
     "temperature": "Unsupported value: 'temperature' does not support 0.2 with this model.",
-    "seed": "Unknown name \"seed\": Cannot find field.",
+    "seed": 'Unknown name "seed": Cannot find field.',
     "reasoning_effort": "reasoning_effort is not a supported parameter",
 }
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from progevo.propose import Proposer
-from progevo.propose.mutate import ATTEMPTS, CROSSOVER, Mutate, pick, stands, unbound
+from progevo.propose.mutate import ATTEMPTS, CROSSOVER, Mutate, pick, stands
+from progevo.propose.names import unbound
 from progevo.propose.operators import OPERATORS, another_float, another_integer, cross
 from progevo.propose.worth import Record, gain
 from progevo.rewrite import MAX_CHARACTERS, TreeRewrite, parse

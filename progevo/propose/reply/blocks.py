@@ -1,0 +1,126 @@
+"""Code blocks of a Markdown text: those that CommonMark sees, and every stretch between two marks that may be meant.
+
+CommonMark 0.31, section 4.5 (fenced code blocks), with two liberties: an opening fence may stand at any indentation
+or in a quotation, and its closing fence may stand up to three columns further in than it does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: Lines, each with its end; Python's own idea of a line end.
+LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
+_OPEN = re.compile(r"(?P<quote>(?: {0,3}> ?)*+)(?P<margin>[ \t]*+)(?P<run>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)")
+_RUN = re.compile(r"`{3,}+|^[ \t>]*+~{3,}+", re.MULTILINE)
+#: What a fence's first line may say beside code: one word of language or file name, attributes.
+LANGUAGE = re.compile(
+    r"[ \t]*+(?:python[\w.]*+|py\d?|pycon|ipython\d?|text|txt|code|none|plaintext|sage|cython)(?![^\W\d])(?::\S*+)?", re.I
+)
+#: Marks past this count are not paired freely; no honest reply has as many.
+MAX_MARKS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One stretch of a text that may hold the program."""
+
+    text: str
+    #: Where it begins in the text that it was found in.
+    start: int
+    #: Something after it shows that it has ended, so it was not cut off there.
+    closed: bool
+    #: What had to be done to it that a plain fence does not need.
+    steps: tuple[str, ...] = ()
+
+
+def fenced(text: str) -> list[Block]:
+    """The fenced blocks of a text, in order; the last one may be open."""
+    blocks: list[Block] = []
+    opening: re.Match[str] | None = None
+    lines: list[str] = []
+    start = 0
+    inner = False
+    for line in LINE.finditer(text):
+        if opening is None:
+            opening = _OPEN.match(line[0])
+            if opening and opening["run"][0] == "`" and "`" in opening["info"]:
+                opening = None  # code between backticks on one line
+            lines, start, inner = [], line.end(), False
+            continue
+        body = line[0]
+        if opening["quote"]:
+            body = re.sub(r"^(?: {0,3}> ?)*+", "", body, count=opening["quote"].count(">"))
+        bare = body.strip()
+        if bare and set(bare) == {opening["run"][0]} and len(bare) >= len(opening["run"]):
+            if columns(body) < columns(opening["margin"] + "x") + 4:
+                blocks.append(_block(lines, opening, start, closed=True, inner=inner))
+                opening = None
+                continue
+            inner = True
+        lines.append(body)
+    if opening is not None:
+        blocks.append(_block(lines, opening, start, closed=False, inner=False))
+    return blocks
+
+
+def columns(line: str) -> int:
+    """How far in a line begins."""
+    expanded = line[:400].expandtabs(4)
+    return len(expanded) - len(expanded.lstrip(" "))
+
+
+def _block(lines: list[str], opening: re.Match[str], start: int, *, closed: bool, inner: bool) -> Block:
+    margin = len(opening["margin"])
+    steps = ["unquote"] if opening["quote"] else []
+    if margin:
+        steps.append("unindent")
+        lines = [line[min(margin, len(line) - len(line.lstrip(" \t"))) :] for line in lines]
+    if inner:
+        steps.append("inner-fence")
+    if not closed:
+        steps.append("unclosed-fence")
+    return Block(text="".join(lines), start=start, closed=closed, steps=tuple(steps))
+
+
+def stretches(text: str, start: int = 0) -> Iterator[Block]:
+    """Every stretch between two fence marks, wherever they stand in a line: latest opening first, longest first.
+
+    Each comes once without what follows the opening mark on its line, and once with it (code on the fence's own
+    line). The text's own ends serve as marks too: an answer may begin within a block, or end within one.
+    """
+    marks = [match.span() for match in _RUN.finditer(text, start)]
+    if not marks or len(marks) > MAX_MARKS:
+        return
+    for opening in reversed(marks):
+        for closing in (None, *reversed([mark for mark in marks if mark[0] >= opening[1]])):
+            end = len(text) if closing is None else closing[0]
+            where = "glued-fence" if closing else "unclosed-fence"
+            yield from _from_mark(text, opening[1], end, where, closed=closing is not None)
+    if start == 0:
+        for closing in reversed(marks):
+            yield Block(text=text[: closing[0]], start=0, closed=True, steps=("unopened-fence",))
+
+
+def _from_mark(text: str, start: int, end: int, where: str, *, closed: bool) -> Iterator[Block]:
+    stretch = text[start:end]
+    first = LINE.match(stretch)
+    assert first is not None
+    if first.end() < len(stretch):
+        yield Block(text=stretch[first.end() :], start=start, closed=closed, steps=(where,))
+    label = LANGUAGE.match(stretch)
+    rest = stretch[label.end() if label else 0 :].lstrip(" \t")
+    if rest.strip() and rest[0] not in "\r\n":
+        yield Block(text=rest, start=start, closed=closed, steps=(*((where,) if not closed else ()), "code-on-fence-line"))
+
+
+def joined(blocks: list[Block]) -> Iterator[Block]:
+    """Blocks put together in order: all of them as one text that was broken off, or with room between them."""
+    closed = [block for block in blocks if block.closed and block.text.strip()]
+    if 2 <= len(closed) <= 8:
+        steps = (*(step for block in closed for step in block.steps), "joined-blocks")
+        for glue in ("\n\n\n", ""):
+            parts = [block.text.strip("\r\n") if glue else block.text for block in closed]
+            yield Block(text=glue.join(parts) + ("\n" if glue else ""), start=closed[0].start, closed=True, steps=steps)
+

@@ -1,0 +1,157 @@
+"""Whether a text is a program: it parses, defines the entry point, is whole, and is not the parent again.
+
+Texts come from outside. Parsing goes through the gate's `parse`, which survives what is known to end a parser, and
+both the length of a text and the sum of all that is parsed for one reply are bounded.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from progevo.edit import regions, rewrite
+from progevo.gate.entrypoint import last_binding
+from progevo.gate.text import parse
+from progevo.gate.verdict import Finding
+
+State = Literal["program", "no_op", "elided", "other", "broken", "outside", "unread"]
+
+#: No gate lets a longer program pass by default; parsing one of this size takes up to a second and 160 MB.
+MAX_PROGRAM = 100_000
+#: What is parsed for one reply, all attempts together: some seconds at the very worst.
+MAX_PARSED = 2_000_000
+
+_DOTS = re.compile(r"\.{3}|\u2026")
+#: A comment that stands for code which was left out: nothing but the phrase, or dots and a word of it.
+_LEFT_OUT = re.compile(
+    r"""(?:the\ |all\ |your\ |my\ )*+(?:
+      (?:rest|remainder)(?:\ of\ (?:the\ |your\ |this\ )?(?:\w+\ )?
+        (?:code|file|function|program|class|implementation|body|module|script|logic|method|methods|functions))
+        (?:\ (?:stays?|remains?|is|are|goes|as|the|same|unchanged|before|here|below|omitted))*
+      | existing\ (?:code|implementation|logic|body)(?:\ (?:here|stays?|remains?|unchanged|above|below|goes))*
+      | (?:rest|remainder|everything\ else|everything|(?:\w+\ )?(?:code|implementation|logic|body|functions?|imports))
+        \ (?:stays?|remains?|is|are|goes|omitted|unchanged|same|as\ before|here)
+        (?:\ (?:the|as|same|unchanged|before|here|identical|above|below|for|brevity))*
+    )
+    | (?:code\ )?omitted\ for\ brevity
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_WITH_DOTS = re.compile(
+    r"\b(?:rest|existing|remaining|remainder|unchanged|same|previous|omitted|other code|as before)\b", re.I
+)
+_COMMENT = re.compile(r"^[ \t]*#([^\r\n]*)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What one text is. `source` is the program that it makes: the text, or with regions the text in its place."""
+
+    state: State
+    source: str
+    finding: Finding | None = None
+    #: The entry point is defined here, not imported from elsewhere.
+    defined: bool = False
+    tree: ast.Module | None = None
+
+
+@dataclass(kw_only=True)
+class Judge:
+    """Judges texts against one entry point and one parent; remembers what it has seen, and stops at a budget."""
+
+    entrypoint: str
+    parent: str | None = None
+    left: int = MAX_PARSED
+    seen: dict[str, Sight] = field(default_factory=dict)
+    #: Whether the parent marks what may change, and its tree: both known once.
+    confined: bool = field(init=False)
+    shape: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.confined = self.parent is not None and bool(regions(self.parent))
+        self.shape = shape(self.tree(self.parent)) if self.parent is not None else None
+
+    def mentions(self, text: str) -> bool:
+        """Whether a text speaks of the entry point as something defined (with regions: whether it may be meant)."""
+        return self.confined or re.search(rf"(?<![^\W\d_]){re.escape(self.entrypoint)}\s*[(（=:]", text) is not None
+
+    def look(self, text: str) -> Sight:
+        """What a text is."""
+        if text not in self.seen:
+            self.seen[text] = self._look(text)
+        return self.seen[text]
+
+    def _look(self, text: str) -> Sight:
+        source = text
+        if self.confined:
+            assert self.parent is not None
+            edited = rewrite(self.parent, text)
+            if edited.source is None:
+                return Sight(state="outside", source=text, finding=Finding(line=0, rule="", message=edited.problems[0]))
+            source = edited.source
+        tree = self.tree(source)
+        if tree is None:
+            return Sight(state="unread", source=source)
+        if isinstance(tree, Finding):
+            return Sight(state="broken", source=source, finding=tree)
+        binding = last_binding(tree, self.entrypoint)
+        defined = binding is not None and not isinstance(binding, ast.Import | ast.ImportFrom)
+        state: State = "program"
+        if binding is None:
+            state = "other"
+        elif left_out(text, tree, binding):
+            state = "elided"
+        elif self.shape is not None and shape(tree) == self.shape:
+            state = "no_op"
+        return Sight(state=state, source=source, defined=defined, tree=tree)
+
+    def tree(self, text: str) -> ast.Module | Finding | None:
+        """A text's tree or what is wrong with it; `None` for one that is too long, or past the budget."""
+        if len(text) > MAX_PROGRAM or len(text) > self.left:
+            return None
+        self.left -= len(text) + 200  # short texts are not free either
+        return parse(text)
+
+
+def shape(tree: ast.Module | Finding | None) -> str | None:
+    """A tree's own text, comments and layout aside; `None` where there is no tree that can be walked."""
+    if not isinstance(tree, ast.Module):
+        return None
+    try:
+        return ast.dump(tree)
+    except (RecursionError, MemoryError, ValueError):  # ValueError: integers of thousands of digits have no text
+        return None
+
+
+def left_out(text: str, tree: ast.Module, entry: ast.stmt) -> bool:
+    """Whether a text that parses only sketches a program: a bare `...` for a body, or a comment that says so."""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not statement.decorator_list:
+            dots = [line for line in statement.body if is_dots(line)]
+            rest = [line for line in statement.body if not is_dots(line) and not is_text(line)]
+            if dots and (statement is entry or not rest):
+                return True
+    if any(is_dots(statement) for statement in tree.body):
+        return True
+    return any(says_left_out(match[1]) for match in _COMMENT.finditer(text))
+
+
+def says_left_out(comment: str) -> bool:
+    words = " ".join(re.findall(r"\w+", comment[:200]))
+    if _DOTS.search(comment):
+        return not words or _WITH_DOTS.search(words) is not None
+    return _LEFT_OUT.fullmatch(words) is not None and len(words.split()) > 1
+
+
+def is_dots(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and statement.value.value is ...
+
+
+def is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
