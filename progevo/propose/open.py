@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +72,7 @@ def _open_llm(
     from progevo.propose.transport import Http, check_key
 
     models = read_models(llm)
-    again = f"; what was scored until then is kept: progevo resume {folder} goes on from there" if folder else ""
+    again = "" if folder is None else f"; what came before is kept, to go on: progevo resume {shlex.quote(str(folder))}"
     say(f"models    {', '.join(_described(model) for model in models)} at {llm.base_url}")
     key = check_key(os.environ.get("OPENAI_API_KEY"))
     return Asker(

@@ -103,7 +103,14 @@ def served() -> type[Served]:
 def chat() -> Callable[..., bytes]:
     """The body of a chat completion."""
 
-    def body(content: Any, *, finish: str = "stop", usage: tuple[int, int] | None = (100, 20), **extra: Any) -> bytes:
+    def body(
+        content: Any,
+        *,
+        finish: str = "stop",
+        usage: tuple[int, int] | None = (100, 20),
+        cost: float | None = None,
+        **extra: Any,
+    ) -> bytes:
         found: dict[str, Any] = {
             "id": "x",
             "object": "chat.completion",
@@ -115,7 +122,7 @@ def chat() -> Callable[..., bytes]:
                 "prompt_tokens": usage[0],
                 "completion_tokens": usage[1],
                 "total_tokens": sum(usage),
-                **extra.get("usage", {}),
+                **({"cost": cost} if cost is not None else {}),
             }
         return json.dumps(found).encode()
 
