@@ -177,9 +177,10 @@ def _name(node: Node) -> str:
     return "the seed" if node.index == 0 else f"node {node.index}"
 
 
-def _program(node: Node, length: int) -> str:
+def _program(node: Node, length: int, worth: str = "") -> str:
     source = node.candidate.program.source if node.candidate.program is not None else ""
-    return f"Program of {_name(node)} (untrusted):\n\n{untrusted(source, length, language='python')}"
+    fence = untrusted(source, length, language="python")
+    return f"Program of {_name(node)}{f', {worth}' if worth else ''} (untrusted):\n\n{fence}"
 
 
 def _metric(metric: Metric, node: Node) -> str:
@@ -234,7 +235,7 @@ def _best(metric: Metric, shown: Node, brief: Brief) -> str:
         return ""
     if best.index == shown.index:
         return BEST_ITSELF
-    return f"## The best program so far\n\nIt scores {_metric(metric, best)}.\n\n{_program(best, OTHER_LENGTH)}"
+    return f"## The best program so far\n\n{_program(best, OTHER_LENGTH, _metric(metric, best))}"
 
 
 def _inspirations(metric: Metric, shown: Node, brief: Brief) -> str:
@@ -244,8 +245,7 @@ def _inspirations(metric: Metric, shown: Node, brief: Brief) -> str:
     if not told:
         return ""
     each = (
-        f"{_metric(metric, node) if node.outcome.ok else f'Failed: {node.outcome.status}'}. "
-        f"{_program(node, OTHER_LENGTH)}"
+        _program(node, OTHER_LENGTH, _metric(metric, node) if node.outcome.ok else f"failed: {node.outcome.status}")
         for node in told
     )
     return "## Other programs worth learning from\n\n" + "\n\n".join(each)

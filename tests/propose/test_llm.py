@@ -172,6 +172,26 @@ def test_a_seed_is_sent_only_when_asked_for_and_follows_from_the_step(asker, cha
     assert all("seed" not in request for request in endpoint.requests)
 
 
+def test_the_policy_decides_which_model_is_asked(asker, chat):
+    """After a history in which only one of two models ever helped."""
+    paid, idle = (
+        [
+            node(index=2 * k + at, source=f"x = {k}", parent=0, score=score, draws=(Draw(model=model, verdict="ok"),))
+            for k in range(12)
+        ]
+        for at, score, model in ((1, 5.0, "b"), (2, -9.0, "a"))
+    )
+    nodes = (node(), *sorted((*paid, *idle), key=lambda each: each.index))
+    shares = {}
+    for policy in ("fixed", "bandit"):
+        proposer, endpoint, _ = asker([chat(GOOD)], model=("a", "b"), model_policy=policy, folder=None)
+        for step in range(25, 85):
+            proposer.propose(brief(step=step, nodes=nodes))
+        shares[policy] = sum(request["model"] == "b" for request in endpoint.requests) / 60
+    assert shares["bandit"] > 0.9
+    assert 0.3 < shares["fixed"] < 0.7
+
+
 def test_a_provider_that_fails_is_no_node(asker, served):
     proposer, _, said = asker([served(status=500, body=b"oh no")], call_deadline=1.2, folder=Path("runs/some folder"))
     with pytest.raises(ProposerError) as caught:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from progevo.propose.reply.body import read_body
-from progevo.propose.reply.damage import named
+from progevo.propose.reply.damage import named, repeats
 from progevo.propose.reply.message import FILTERED, LENGTH
 from progevo.propose.reply.program import Judge
 from progevo.propose.reply.reader import Found, read
@@ -104,7 +104,10 @@ def read_text(
     if len(text) > MAX_TEXT:
         return replace(damaged("too_long", f"the text has {len(text)} characters"), text=text)
     found = read(text, judge)
-    if isinstance(found, Found) and not (found.closed or not cut):
+    open_fence = isinstance(found, Found) and not found.closed and "unclosed-fence" in found.steps
+    if open_fence and repeats(text):
+        found_reply = damaged("filler", "the text repeats itself until its end")
+    elif isinstance(found, Found) and not found.closed and (cut or (open_fence and judge.stops_short(found.source))):
         kind, reason = named(found.as_nothing(judge), text, judge, cut)
         found_reply = damaged(kind, reason)
     elif isinstance(found, Found):

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from progevo.propose.reply.prose import is_prose
+
 #: Lines, each with its end; Python's own idea of a line end.
 LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
 _OPEN = re.compile(r"(?P<quote>(?: {0,3}> ?)*+)(?P<margin>[ \t]*+)(?P<run>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)")
@@ -18,6 +20,8 @@ _RUN = re.compile(r"`{3,}+|^[ \t>]*+~{3,}+", re.MULTILINE)
 LANGUAGE = re.compile(
     r"[ \t]*+(?:python[\w.]*+|py\d?|pycon|ipython\d?|text|txt|code|none|plaintext|sage|cython)(?![^\W\d])(?::\S*+)?", re.I
 )
+#: What code may begin with on a fence's own line, and attributes do not.
+_CODE = re.compile(r"(?:import|from|def|class|async def) \w|@\w|[bfru]?[\"']|\w+ = ")
 #: Marks past this count are not paired freely; no honest reply has as many.
 MAX_MARKS = 16
 
@@ -74,9 +78,14 @@ def columns(line: str) -> int:
 def _block(lines: list[str], opening: re.Match[str], start: int, *, closed: bool, inner: bool) -> Block:
     margin = len(opening["margin"])
     steps = ["unquote"] if opening["quote"] else []
+    label = LANGUAGE.match(opening["info"])
+    head = opening["info"][label.end() if label else 0 :].strip()
     if margin:
         steps.append("unindent")
         lines = [line[min(margin, len(line) - len(line.lstrip(" \t"))) :] for line in lines]
+    if _CODE.match(head):
+        steps.append("code-on-fence-line")
+        lines = [head + "\n", *lines]
     if inner:
         steps.append("inner-fence")
     if not closed:
@@ -87,32 +96,46 @@ def _block(lines: list[str], opening: re.Match[str], start: int, *, closed: bool
 def stretches(text: str, start: int = 0) -> Iterator[Block]:
     """Every stretch between two fence marks, wherever they stand in a line: latest opening first, longest first.
 
-    Each comes once without what follows the opening mark on its line, and once with it (code on the fence's own
-    line). The text's own ends serve as marks too: an answer may begin within a block, or end within one.
+    The text's own ends serve as marks too: an answer may begin within a block, or end within one. A mark within a
+    line opens only what begins on the next line (or is code after the language's name), and closes only what it ends.
     """
-    marks = [match.span() for match in _RUN.finditer(text, start)]
+    marks = list(_RUN.finditer(text, start))
     if not marks or len(marks) > MAX_MARKS:
         return
+    closings = [mark for mark in marks if closes(text, mark)]
     for opening in reversed(marks):
-        for closing in (None, *reversed([mark for mark in marks if mark[0] >= opening[1]])):
-            end = len(text) if closing is None else closing[0]
-            where = "glued-fence" if closing else "unclosed-fence"
-            yield from _from_mark(text, opening[1], end, where, closed=closing is not None)
+        after = text[opening.end() :]
+        first = LINE.match(after)
+        assert first is not None
+        label = LANGUAGE.match(first[0])
+        head = first[0][label.end() if label else 0 :].strip()
+        in_line = text[: opening.start()].rpartition("\n")[2].strip() != ""
+        if _CODE.match(head):
+            begin, how = opening.end() + after.index(head), "code-on-fence-line"
+        elif in_line and head:
+            continue
+        else:
+            begin, how = opening.end() + first.end(), "glued-fence"
+        yield Block(text=text[begin:], start=begin, closed=False, steps=("unclosed-fence",))
+        for closing in reversed([mark for mark in closings if mark.start() >= begin]):
+            # A closing mark at the end of the last line of code is a fence all the same.
+            plain = how == "glued-fence" and opening is marks[0] and not in_line and not glued(text, closing)
+            yield Block(text=text[begin : closing.start()], start=begin, closed=True, steps=() if plain else (how,))
     if start == 0:
-        for closing in reversed(marks):
-            yield Block(text=text[: closing[0]], start=0, closed=True, steps=("unopened-fence",))
+        for closing in reversed(closings):
+            yield Block(text=text[: closing.start()], start=0, closed=True, steps=("unopened-fence",))
 
 
-def _from_mark(text: str, start: int, end: int, where: str, *, closed: bool) -> Iterator[Block]:
-    stretch = text[start:end]
-    first = LINE.match(stretch)
-    assert first is not None
-    if first.end() < len(stretch):
-        yield Block(text=stretch[first.end() :], start=start, closed=closed, steps=(where,))
-    label = LANGUAGE.match(stretch)
-    rest = stretch[label.end() if label else 0 :].lstrip(" \t")
-    if rest.strip() and rest[0] not in "\r\n":
-        yield Block(text=rest, start=start, closed=closed, steps=(*((where,) if not closed else ()), "code-on-fence-line"))
+def closes(text: str, mark: re.Match[str]) -> bool:
+    """Whether a mark can close: it ends a line, or begins one and words of prose or a token follow."""
+    after = text[mark.end() : mark.end() + 200].partition("\n")[0]
+    begins = not text[: mark.start()].rpartition("\n")[2].strip()
+    return not after.strip() or (begins and (after[0] in " \t<`~" or is_prose(after)))
+
+
+def glued(text: str, mark: re.Match[str]) -> bool:
+    """Whether words follow a mark on its line."""
+    return text[mark.end() :].partition("\n")[0].strip() != ""
 
 
 def joined(blocks: list[Block]) -> Iterator[Block]:

@@ -10,6 +10,7 @@ import re
 
 from progevo.gate.text import parse
 from progevo.gate.verdict import Finding
+from progevo.propose.reply.blocks import fenced
 from progevo.propose.reply.program import MAX_PROGRAM, Judge
 from progevo.propose.reply.prose import is_prose
 from progevo.propose.reply.reader import Nothing
@@ -38,6 +39,7 @@ _SLIPS = re.compile(
     r"|non-default argument|f-string|inconsistent use of tabs|must be parenthesized|expected 'except'|unterminated string"
     r"|keyword argument repeated|trailing comma not allowed|unmatched",
 )
+_TOO_DEEP = re.compile("too deeply|too many (?:nested|levels|statically)|dotted name of over")
 _LEAK = re.compile(r"[ĠĊ▁]|<0x[0-9A-F]{2}>|<\|[a-z_]{2,30}\|>|<｜")
 
 
@@ -56,7 +58,7 @@ def named(nothing: Nothing, text: str, judge: Judge, cut: bool) -> tuple[str, st
         if repeats(text):
             return "filler", "the text repeats itself until its end"
         return "too_long", f"the text has {len(near)} characters; a program has at most {MAX_PROGRAM}"
-    if state == "broken" and "too deeply" in message:
+    if state == "broken" and _TOO_DEEP.search(message):
         return "too_deep", reason
     if state == "broken" and re.search("[\x00-\x08\x0e-\x1f\x7f]", near):
         return "control_characters", "control characters in the code"
@@ -90,19 +92,20 @@ def broken(nothing: Nothing, text: str, judge: Judge, finding: Finding | None) -
     lines = [line for line in near.split("\n") if line.strip() and not line.lstrip().startswith(("```", "~~~"))]
     indented = sum(line[0].isspace() for line in lines)
     sentences = sum(is_prose(line) for line in lines)
+    blocks = fenced(text)
+    if blocks and not any(block.text.strip() for block in blocks):
+        return "empty", "a code block without code"
     if not judge.mentions(near) and sentences >= max(1, len(lines) - indented) * 0.5 and not indented:
         if _REFUSAL.search(text):
             return "refusal", "the model declines"
         return ("question", "the model asks back") if text.rstrip().endswith(("?", "？")) else ("prose", "no code")
-    if not lines:
-        return "empty", "a code block without code"
     if _REFUSAL.search(text) and not judge.mentions(near):
         return "refusal", "the model declines"
     if _PYTHON2.search(message):
         return "python2", message
     if _LANGUAGES.search(near) and not re.search(rf"^\s*(?:async )?def {re.escape(judge.entrypoint)}\b", near, re.M):
         return "other_language", message
-    if not judge.mentions(near):
+    if not judge.mentions(near) and not whole_but_for(near, finding):
         return ("question", "the model asks back") if text.rstrip().endswith("?") else ("pseudocode", message)
     if not nothing.closed and ends_open(near, finding):
         return "cut", "the text ends within the program"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,6 +16,7 @@ from progevo.edit import regions, rewrite
 from progevo.gate.entrypoint import last_binding
 from progevo.gate.text import parse
 from progevo.gate.verdict import Finding
+from progevo.propose.names import bindings
 
 State = Literal["program", "no_op", "elided", "other", "broken", "outside", "unread"]
 
@@ -68,10 +70,17 @@ class Judge:
     #: Whether the parent marks what may change, and its tree: both known once.
     confined: bool = field(init=False)
     shape: str | None = field(init=False)
+    #: The names that the parent's regions bind.
+    inside: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.confined = self.parent is not None and bool(regions(self.parent))
         self.shape = shape(self.tree(self.parent)) if self.parent is not None else None
+        self.inside = frozenset()
+        if self.parent is not None and self.confined:
+            bodies = [textwrap.dedent(self.parent[start:end]) for start, end in regions(self.parent)]
+            trees = [tree for body in bodies if isinstance(tree := self.tree(body), ast.Module)]
+            self.inside = frozenset(name for tree in trees for name in bindings(tree))
 
     def mentions(self, text: str) -> bool:
         """Whether a text speaks of the entry point as something defined (with regions: whether it may be meant)."""
@@ -91,6 +100,8 @@ class Judge:
             if edited.source is None:
                 return Sight(state="outside", source=text, finding=Finding(line=0, rule="", message=edited.problems[0]))
             source = edited.source
+            if not self.fits(text):
+                return Sight(state="other", source=text)
         tree = self.tree(source)
         if tree is None:
             return Sight(state="unread", source=source)
@@ -106,6 +117,22 @@ class Judge:
         elif self.shape is not None and shape(tree) == self.shape:
             state = "no_op"
         return Sight(state=state, source=source, defined=defined, tree=tree)
+
+    def fits(self, text: str) -> bool:
+        """Whether a text without markers can be a region's inside: it binds a name that the parent's inside binds.
+
+        Without this a usage example, or a word that parses, would do.
+        """
+        if "EVOLVE-BLOCK" in text:
+            return True
+        tree = self.tree(textwrap.dedent(text))
+        return not isinstance(tree, ast.Module) or not self.inside or bool(bindings(tree) & self.inside)
+
+    def stops_short(self, source: str) -> bool:
+        """Whether the entry point gives back nothing where the parent's does: a text that is not closed was cut."""
+        trees = [self.look(source).tree, self.tree(self.parent) if self.parent else None]
+        gives = [gives_back(tree, self.entrypoint) for tree in trees if isinstance(tree, ast.Module)]
+        return gives == [False, True]
 
     def tree(self, text: str) -> ast.Module | Finding | None:
         """A text's tree or what is wrong with it; `None` for one that is too long, or past the budget."""
@@ -143,6 +170,14 @@ def says_left_out(comment: str) -> bool:
     if _DOTS.search(comment):
         return not words or _WITH_DOTS.search(words) is not None
     return _LEFT_OUT.fullmatch(words) is not None and len(words.split()) > 1
+
+
+def gives_back(tree: ast.Module, name: str) -> bool:
+    """Whether a function returns or yields something; anything else than a function counts as doing so."""
+    function = last_binding(tree, name)
+    if not isinstance(function, ast.FunctionDef):
+        return True
+    return any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) and node.value for node in ast.walk(function))
 
 
 def is_dots(statement: ast.stmt) -> bool:

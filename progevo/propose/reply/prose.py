@@ -18,7 +18,9 @@ def is_prose(line: str) -> bool:
     if not line.strip() or line[0].isspace():
         return False
     body = line[:2000].rstrip()
-    if re.fullmatch(r"[-*_=~]{3,}", body) or body.startswith(("**", "`", "•")):
+    if body.startswith(("```", "~~~")):
+        return False  # not for this to see
+    if re.fullmatch(r"[-*_=]{3,}", body) or body.startswith(("**", "`", "•")):
         return True
     bullet = _BULLET.match(body)
     body = body[bullet.end() :] if bullet else body
@@ -47,7 +49,7 @@ def without_prose_before(text: str) -> str | None:
             last = at
         elif line.strip() and not line.startswith("#"):
             break
-    return "\n".join(lines[last + 1 :]) if last >= 0 else None
+    return "\n".join(lines[last + 1 :]) if last >= 0 and ends_well(lines[last]) else None
 
 
 def without_prose_after(text: str) -> str | None:
@@ -59,4 +61,11 @@ def without_prose_after(text: str) -> str | None:
             first = at
         elif lines[at].strip() and not lines[at].startswith("#"):
             break
-    return "\n".join(lines[:first]) + "\n" if first < len(lines) else None
+    paragraph = "\n".join(lines[first:]).split("\n\n", 1)[0].rstrip()
+    apart = 0 < first < len(lines) and not lines[first - 1].strip()
+    return "\n".join(lines[:first]) + "\n" if apart and ends_well(paragraph) else None
+
+
+def ends_well(prose: str) -> bool:
+    """Whether prose ends as sentences and headings do; a line of code that lost a letter does not."""
+    return prose.rstrip().endswith((*".:!?…。：！？)*`", "---", "===", "___"))

@@ -17,7 +17,7 @@ from progevo.gate.verdict import Finding
 from progevo.propose.names import defined, unbound
 from progevo.propose.reply.blocks import Block, fenced, joined, stretches
 from progevo.propose.reply.program import MAX_PROGRAM, Judge, Sight
-from progevo.propose.reply.repairs import REPAIRS, Repair, language_label
+from progevo.propose.reply.repairs import HUSKS, REPAIRS
 from progevo.propose.reply.turns import speech
 from progevo.propose.reply.wrappings import WRAPPINGS
 
@@ -90,20 +90,17 @@ def unwrapped(reading: Reading) -> Iterator[Reading]:
     """The texts that a text may be a wrapping of, or that it was before its damage."""
     answers = speech(reading.text).answers
     for text in (reading.text,) if len(answers) != 1 else answers:
-        for repair in REPAIRS:
-            if repair.anywhere and (plain := repair.mend(text)) is not None:
-                yield Reading(plain, (*reading.steps, repair.name), reading.closed)
         for wrapping in WRAPPINGS:
             for inner in wrapping.open(text):
                 yield Reading(inner.text, (*reading.steps, wrapping.name), reading.closed or inner.closed)
+        for repair in REPAIRS:
+            if repair.anywhere and (plain := repair.mend(text)) is not None:
+                yield Reading(plain, (*reading.steps, repair.name), reading.closed)
 
 
 def read_plainly(text: str, judge: Judge) -> Found | Nothing:
     """The program in a text that is wrapped in nothing but Markdown, prose and turns."""
-    if not judge.confined and (whole := taken(judge, Block(text=text, start=0, closed=False))):
-        label = language_label(text)
-        if label is not None and (bare := taken(judge, Block(text=label, start=0, closed=False))):
-            return replace(bare, steps=("language-label",))  # a name by itself can only end the program
+    if whole := taken(judge, Block(text=text, start=0, closed=False)):
         return whole
     spoken = speech(text)
     no_op: Found | None = None
@@ -125,6 +122,8 @@ def read_plainly(text: str, judge: Judge) -> Found | Nothing:
 
 def read_answer(text: str, judge: Judge) -> Found | Nothing:
     """The program in one answer."""
+    if whole := taken(judge, Block(text=text, start=0, closed=False)):
+        return whole
     blocks = fenced(text)
     found: list[Found] = []
     target: Block | None = None
@@ -166,6 +165,10 @@ def taken(judge: Judge, block: Block) -> Found | None:
     sight = judge.look(block.text)
     if sight.state not in ("program", "no_op"):
         return None
+    for husk in HUSKS:
+        inner = husk.mend(block.text)
+        if inner is not None and judge.look(inner).state in ("program", "no_op"):
+            return taken(judge, replace(block, text=inner, closed=True, steps=(*block.steps, husk.name)))
     return Found(
         source=sight.source,
         steps=block.steps,
@@ -224,13 +227,23 @@ def between_marks(text: str, judge: Judge, target: Block | None) -> Found | None
     """A program between two fence marks that CommonMark does not pair; not before the block that is meant."""
     # The opening mark itself is part of the stretch that is searched: three marks and an information string.
     start = max(0, text.rfind("\n", 0, max(0, target.start - 1))) if target else 0
-    found = [program for block in stretches(text, start) if (program := taken_if_meant(judge, block))]
+    found = [
+        program
+        for block in stretches(text, start)
+        if (program := taken_if_meant(judge, block)) and complete(program, text.replace(block.text, ""), judge)
+    ]
     fresh = [program for program in found if not program.no_op]
     return ([program for program in fresh if program.closed] or fresh or found or [None])[0]
 
 
 def taken_if_meant(judge: Judge, block: Block) -> Found | None:
     return taken(judge, block) if judge.mentions(block.text) else None
+
+
+def complete(found: Found, left: str, judge: Judge) -> bool:
+    """Whether a program needs nothing of the text around it that was left out: names that it reads and lacks."""
+    tree = judge.look(found.source).tree
+    return tree is None or not unbound(tree) & set(re.findall(r"\w+", left))
 
 
 def first_program(blocks: Iterable[Block], judge: Judge) -> Found | None:
@@ -254,7 +267,8 @@ def mended(block: Block | None, judge: Judge) -> Found | Nothing | None:
             if sight.state == "elided":
                 return Nothing(text=plain, sight=sight, closed=True, kind="elided")
             closed = block.closed or "prose-after" in done
-            if program := taken(judge, Block(text=plain, start=0, closed=closed, steps=block.steps + done)):
+            program = taken(judge, Block(text=plain, start=0, closed=closed, steps=block.steps + done))
+            if program and complete(program, text.replace(plain.strip(), ""), judge):
                 return program
             if sight.state == "broken" or (sight.state == "outside" and judge.confined):
                 waiting.append((plain, done))

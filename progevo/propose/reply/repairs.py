@@ -98,6 +98,10 @@ def mojibake(text: str) -> str | None:
 # --- leaks of the machinery -----------------------------------------------------------------------------------------
 
 
+#: Fewer marks than this may as well stand for something that they took the place of.
+MIN_LEAKS = 3
+
+
 def byte_alphabet() -> dict[str, int]:
     """The characters that GPT-2's tokenizer writes for bytes (`bytes_to_unicode` in openai/gpt-2's encoder.py)."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -110,7 +114,7 @@ _BYTES = byte_alphabet()
 
 def byte_level_tokens(text: str) -> str | None:
     """`Ġ` for a space, `Ċ` for a line end: the text in a byte-level tokenizer's own alphabet, throughout or in part."""
-    if not re.search("[ĠĊĉ]", text):
+    if len(re.findall("[ĠĊĉ]", text)) < MIN_LEAKS:
         return None
     if " " not in text and "\n" not in text.strip() and all(character in _BYTES or character.isspace() for character in text):
         whole = bytes(_BYTES.get(character, ord(character) & 0xFF) for character in text)
@@ -120,14 +124,14 @@ def byte_level_tokens(text: str) -> str | None:
 
 def sentencepiece_tokens(text: str) -> str | None:
     """`▁` for a space and `<0x0A>` for a byte: SentencePiece's own way to write them."""
-    if "▁" not in text and not re.search("<0x[0-9A-F]{2}>", text):
+    if len(re.findall("▁|<0x[0-9A-F]{2}>", text)) < MIN_LEAKS:
         return None
     text = re.sub(
         "(?:<0x[0-9A-F]{2}>)+",
         lambda found: bytes.fromhex(found[0].replace("<0x", "").replace(">", "")).decode("utf-8", "replace"),
         text,
     )
-    return text.replace("▁", " ")
+    return re.sub(r"\A▁(?!▁)", "", text).replace("▁", " ")  # the first word's own blank is none of the text's
 
 
 def ansi_escapes(text: str) -> str | None:
@@ -144,10 +148,16 @@ def line_ends(text: str) -> str | None:
 # --- escapes --------------------------------------------------------------------------------------------------------
 
 
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,20});")
+
+
 def entities(text: str) -> str | None:
     """HTML's entities, one level of them; only well-formed ones."""
-    plain = re.sub(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,20});", lambda found: html.unescape(found[0]), text)
-    return plain if plain != text else None
+    found = _ENTITY.findall(text)
+    meant = {html.unescape(entity) for entity in found}
+    if not found or (len(found) == 1 and any(character in _ENTITY.sub("", text) for character in meant)):
+        return None  # whoever escapes one escapes all: this one came in otherwise
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
 
 
 def escaped_line_ends(text: str) -> str | None:
@@ -161,9 +171,10 @@ def escaped_line_ends(text: str) -> str | None:
 def markdown_escapes(text: str) -> str | None:
     r"""`\_` and `\*` for what Markdown would take for its own marks: those that occur outside of strings."""
     code = re.sub(_OPAQUE, "", text, flags=re.DOTALL)
-    escaped = {found[1] for found in re.finditer(r"\\([_*#\[\](){}<>~`|+\-.!=&])", code)}
-    if not escaped:
+    found = re.findall(r"\\([_*#\[\](){}<>~`|+\-.!=&])", code)
+    if not found or (len(found) == 1 and code.count(found[0]) > 1):
         return None
+    escaped = set(found)
     return re.sub(rf"\\([{re.escape(''.join(sorted(escaped)))}])", r"\1", text)
 
 
@@ -236,11 +247,25 @@ def _margin(line: str, width: int) -> str:
     return line[: len(line) - len(rest)].expandtabs(width) + rest
 
 
+def heredoc(text: str) -> str | None:
+    """A shell's here-document that writes the program to a file."""
+    begin = re.match(r"\s*\w[^\n]{0,200}<<-?[ \t]*(['\"]?)(\w{1,40})\1[^\n]*\n", text)
+    end = begin and re.compile(rf"^[ \t]*{begin[2]}[ \t]*$", re.MULTILINE).search(text, begin.end())
+    return text[begin.end() : end.start()] if begin and end else None
+
+
+#: What may be around a program without breaking it as text, and can only end it when it runs: a name by itself, or
+#: `cat > solve.py << 'EOF'`, which Python reads as a comparison. These alone are taken off a text that parses.
+HUSKS: tuple[Repair, ...] = (
+    Repair("language-label", language_label, "the language's name, left of a fence, as a first line"),
+    Repair("heredoc", heredoc, "a shell's here-document"),
+)
+
 REPAIRS: tuple[Repair, ...] = (
+    *HUSKS,
     Repair("byte-order-mark", byte_order_mark, "a byte order mark at the very start"),
     Repair("unindent", unindent, "a program indented as a whole, or a block in a list"),
     Repair("unquote", unquote, "a quotation (`>` before every line)"),
-    Repair("language-label", language_label, "the language's name, left of a fence, as a first line"),
     Repair("ansi-escapes", ansi_escapes, "colours of a terminal", anywhere=True),
     Repair("line-ends", line_ends, "U+2028, U+2029 or U+0085 for line ends", anywhere=True),
     Repair("byte-level-tokens", byte_level_tokens, "`Ġ`, `Ċ`, `ĉ` for blanks and line ends", anywhere=True),

@@ -90,7 +90,7 @@ def _on_an_edge(text: str, mark: re.Match[str]) -> bool:
     """Whether a mark begins or ends a line; within a string of a program it does neither."""
     before = text[max(0, mark.start() - 200) : mark.start()].rpartition("\n")[2]
     after = text[mark.end() : mark.end() + 200].partition("\n")[0]
-    return not before.strip() or not after.strip() or bool(_TOKEN.match(after))
+    return not before or not after.strip() or bool(_TOKEN.match(after))
 
 
 def _turns(text: str) -> tuple[list[str], bool]:

@@ -1,4 +1,4 @@
-"""What a program may come wrapped in, beside Markdown: JSON, markup, quotation marks, a shell's here-document."""
+"""What a program may come wrapped in, beside Markdown: JSON, markup, quotation marks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ MAX_DEPTH = 8
 MAX_LEAVES = 64
 #: Names that JSON objects give to programs; a string under one of them is looked at first.
 _NAMES = ("code", "program", "source", "solution", "content", "improved", "new_code", "python", "answer", "text")
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w{1,40})\1[^\n]*\n")
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w:.-]{0,40})(?P<more>[^<>\n]{0,300})>")
 _HIGHLIGHT = re.compile(r"</?(?:span|b|i|em|strong|font|a|mark)\b[^<>\n]{0,300}>|<br[ \t]*/?>(?:\n)?")
 _CODE_TAGS = ("code", "pre", "program", "python", "solution", "answer", "script", "file")
@@ -104,7 +103,7 @@ def markup(text: str) -> Iterator[Wrapped]:
             return
     contents += [Wrapped(text[tag.end() :], False) for tag in waiting if tag["name"].lower() in _CODE_TAGS]
     for content in sorted(contents, key=lambda content: -len(content.text))[:12]:
-        if "\n" in content.text.strip() or "<br" in content.text:
+        if len(content.text) > 10:
             yield Wrapped(_first_line_off(content.text), content.closed)
             plain = _HIGHLIGHT.sub(lambda mark: "\n" if mark[0].startswith("<br") else "", content.text)
             if plain != content.text:
@@ -116,15 +115,8 @@ def _first_line_off(text: str) -> str:
     return re.sub(r"\A[ \t]*\r?\n", "", text)
 
 
-def heredoc(text: str) -> Iterator[Wrapped]:
-    for begin in [*_HEREDOC.finditer(text)][:8]:
-        if end := re.compile(rf"^[ \t]*{begin[2]}[ \t]*$", re.MULTILINE).search(text, begin.end()):
-            yield Wrapped(text[begin.end() : end.start()])
-
-
 WRAPPINGS: tuple[Wrapping, ...] = (
     Wrapping("quotation-marks", quotation_marks, "a whole text between `'''`, `\"\"\"` or single backticks"),
     Wrapping("json", json_values, "a string of a JSON value or Python literal, with bare line ends too"),
     Wrapping("markup", markup, "the inside of an HTML or XML tag, or of CDATA"),
-    Wrapping("heredoc", heredoc, "a shell's here-document"),
 )
