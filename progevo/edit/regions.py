@@ -30,6 +30,8 @@ class Edited:
 
     source: str | None
     problems: tuple[str, ...] = ()
+    #: The text had changed what lies outside the regions; that part of it was not taken.
+    restored: bool = False
 
 
 def regions(source: str) -> tuple[Region, ...]:
@@ -88,6 +90,8 @@ def rewrite(parent: str, text: str) -> Edited:
         return Edited(source=text)
     outside = frame(parent)
     inside = _marked(text, len(outside) - 1)
+    # A text that has only its regions and their markers leaves the rest out; that changes nothing.
+    marked = inside is not None and any(_MARKER.sub("", piece).strip() for piece in frame(text))
     if inside is None:
         bare = _MARKER.sub("", text)
         inside = _between(outside, bare)
@@ -100,7 +104,8 @@ def rewrite(parent: str, text: str) -> Edited:
     if inside is None:
         problem = f"the program has {len(outside) - 1} EVOLVE-BLOCK regions and the text does not show which is which"
         return Edited(source=None, problems=(f"{problem}; return the whole file with its markers",))
-    return Edited(source=_fill(outside, inside))
+    source = _fill(outside, inside)
+    return Edited(source=source, restored=marked and "".join(frame(text)).split() != "".join(outside).split())
 
 
 def _marked(text: str, count: int) -> list[str] | None:

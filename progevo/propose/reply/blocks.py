@@ -139,11 +139,12 @@ def glued(text: str, mark: re.Match[str]) -> bool:
 
 
 def joined(blocks: list[Block]) -> Iterator[Block]:
-    """Blocks put together in order: all of them as one text that was broken off, or with room between them."""
+    """Blocks put together in order: one that begins further in goes on where the one before it broke off."""
     closed = [block for block in blocks if block.closed and block.text.strip()]
     if 2 <= len(closed) <= 8:
+        text = ""
+        for block in closed:
+            part = block.text.strip("\r\n") + "\n"
+            text += part if not text or part[0] in " \t" else "\n\n" + part
         steps = (*(step for block in closed for step in block.steps), "joined-blocks")
-        for glue in ("\n\n\n", ""):
-            parts = [block.text.strip("\r\n") if glue else block.text for block in closed]
-            yield Block(text=glue.join(parts) + ("\n" if glue else ""), start=closed[0].start, closed=True, steps=steps)
-
+        yield Block(text=text, start=closed[0].start, closed=True, steps=steps)

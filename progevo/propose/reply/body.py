@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from progevo.propose.reply.message import Message, Stream, read_message
@@ -19,6 +20,7 @@ MAX_JSON = 8_000_000
 MAX_STREAM = 64_000_000
 
 _FIELD = re.compile(rb"[ \t]*(?:data|event|id|retry):|:")
+_LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _PAGE = re.compile(rb"\s*<(?:!doctype|html|head|body|\?xml|h\d|center|title)\b", re.IGNORECASE)
 
 
@@ -99,16 +101,15 @@ def read_events(body: bytes) -> Body:
     """A stream of server-sent events (the HTML standard, section 9.2), however its lines end."""
     stream = Stream()
     broken = False
-    for event in re.split(rb"(?:\r\n|\r|\n){2,}", body):
-        fields = [line for line in re.split(rb"\r\n|\r|\n", event) if line.startswith(b"data:")]
+    for lines in events(body):
         # Servers that end an event with a single line end put several into one: a line that is JSON is an event.
-        joint = parsed(b"\n".join(line[5:].removeprefix(b" ") for line in fields)) if len(fields) > 1 else None
-        for data in [] if joint is not None else [line[5:].strip() for line in fields]:
-            if data == b"[DONE]":
+        joint = parsed(b"\n".join(lines)) if len(lines) > 1 else None
+        for data in [] if joint is not None else lines:
+            if data.strip() == b"[DONE]":
                 stream.ended = True
-            elif data and (value := parsed(data)) is not None:
+            elif data.strip() and (value := parsed(data)) is not None:
                 stream.add(value)
-            elif data:
+            elif data.strip():
                 broken = True
         if joint is not None:
             stream.add(joint)
@@ -119,6 +120,19 @@ def read_events(body: bytes) -> Body:
         return Body(message=message, kind="no_choices", reason="the stream holds no reply")
     ended = (message.finish_reason is not None or stream.ended) and not broken
     return Body(message=message, open_ended=not ended)
+
+
+def events(body: bytes) -> Iterator[list[bytes]]:
+    """The data lines of each event of a stream."""
+    lines: list[bytes] = []
+    for line in _LINE.finditer(body):
+        if line[1].startswith(b"data:"):
+            lines.append(line[1][5:].removeprefix(b" "))
+        elif not line[1] and lines:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
 
 
 def parsed(text: bytes) -> object | None:

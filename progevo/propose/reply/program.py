@@ -56,6 +56,8 @@ class Sight:
     finding: Finding | None = None
     #: The entry point is defined here, not imported from elsewhere.
     defined: bool = False
+    #: What it changed outside the parent's regions was not taken.
+    restored: bool = False
     tree: ast.Module | None = None
 
 
@@ -93,13 +95,15 @@ class Judge:
         return self.seen[text]
 
     def _look(self, text: str) -> Sight:
-        source = text
+        source, restored = text, False
         if self.confined:
             assert self.parent is not None
             edited = rewrite(self.parent, text)
             if edited.source is None:
                 return Sight(state="outside", source=text, finding=Finding(line=0, rule="", message=edited.problems[0]))
-            source = edited.source
+            source, restored = edited.source, edited.restored
+            if restored and isinstance(own := self.tree(text), Finding):
+                return Sight(state="broken", source=text, finding=own)  # fences and prose are no outside
             if not self.fits(text):
                 return Sight(state="other", source=text)
         tree = self.tree(source)
@@ -116,7 +120,7 @@ class Judge:
             state = "elided"
         elif self.shape is not None and shape(tree) == self.shape:
             state = "no_op"
-        return Sight(state=state, source=source, defined=defined, tree=tree)
+        return Sight(state=state, source=source, defined=defined, restored=restored, tree=tree)
 
     def fits(self, text: str) -> bool:
         """Whether a text without markers can be a region's inside: it binds a name that the parent's inside binds.

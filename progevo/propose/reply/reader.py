@@ -171,7 +171,7 @@ def taken(judge: Judge, block: Block) -> Found | None:
             return taken(judge, replace(block, text=inner, closed=True, steps=(*block.steps, husk.name)))
     return Found(
         source=sight.source,
-        steps=block.steps,
+        steps=(*block.steps, "outside-restored") if sight.restored else block.steps,
         closed=block.closed,
         no_op=sight.state == "no_op",
         defined=sight.defined,
@@ -182,14 +182,12 @@ def choice(found: list[Found]) -> Found | None:
     """Of several programs, last one first: the first that is new and defines what it should by itself."""
     if not found:
         return None
-    fresh = [one for one in found if not one.no_op]
-    best = ([one for one in fresh if one.defined] or fresh or found)[0]
-    several = ()
-    if any(one.no_op for one in found) and not best.no_op:
-        several = ("parent-passed-over",)
-    if len([one for one in fresh if one.defined]) > 1:
-        several += ("last-of-several",)
-    return replace(best, steps=best.steps + several)
+    own = [one for one in found if one.defined] or found  # not tests that import the entry point
+    fresh = [one for one in own if not one.no_op]
+    best = (fresh or own)[0]
+    passed = ("parent-passed-over",) if fresh and len(fresh) < len(own) else ()
+    several = ("last-of-several",) if len(fresh) > 1 else ()
+    return replace(best, steps=best.steps + passed + several)
 
 
 def with_needed(found: Found, block: Block, blocks: list[Block], judge: Judge) -> Found:
