@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import math
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,15 +18,24 @@ import msgspec
 from progevo.errors import ConfigError
 from progevo.types import Limits
 
+#: A constant of one search that is also a flag and a key of its own, from the time when there was no other search.
+C_PUCT = "c_puct"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
-    """What all calls of a run together may come to; `None` is no cap."""
 
-    #: Replies drawn; prompt and completion tokens; US dollars.
-    calls: int | None = None
-    tokens: int | None = None
-    cost_usd: float | None = None
+#: The least that a setting may be, where it is set.
+LEAST = {
+    "iterations": 0,
+    "max_evaluations": 1,
+    "max_minutes": 0,
+    "max_calls": 1,
+    "max_tokens": 1,
+    "max_cost": 0,
+    "patience": 1,
+    "workers": 1,
+    "seed": 0,
+    "repeats": 1,
+    "top": 1,
+}
 
 
 #: Keys of a request that have a setting of their own, or that would make one reply into several.
@@ -94,31 +104,41 @@ class Settings(Llm):
     #: Who writes candidates; where nobody is named: the models, if there are any, else the offline mutator.
     proposer: str = ""
     #: Candidates to propose.
-    iterations: int = 40
-    #: Candidates in flight at a time.
-    workers: int = 1
-    seed: int = 0
-    #: The form of the sandbox: auto, warm, pool or cold.
-    sandbox: str = "auto"
-    #: A data file to use in place of the task's own.
-    data: str | None = None
-    #: ERA's exploration constant.
-    c_puct: float = 1.0
-    #: Limits that differ from the task's own, by name.
-    limits: Mapping[str, float] = field(default_factory=dict)
-    #: Of a whole run: replies drawn, prompt and completion tokens, US dollars.
+    iterations: int | None = None
+    #: Caps, as `progevo.budget.Budget` explains them; minutes of wall time, US dollars, a value of the metric.
+    max_evaluations: int | None = None
+    max_minutes: float | None = None
+    #: Of models: replies drawn, prompt and completion tokens, US dollars.
     max_calls: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
+    patience: int | None = None
+    target: float | None = None
+    #: Candidates in flight at a time.
+    workers: int = 1
+    #: serial, ordered, sync or async.
+    schedule: str | None = None
+    seed: int = 0
+    #: The form of the sandbox: auto, warm, pool or cold.
+    sandbox: str = "auto"
+    #: Runs of each program; what may be called best; how many of the best are scored on the held-out part.
+    repeats: int = 1
+    acceptance: str = "mean"
+    top: int = 1
+    #: A data file to use in place of the task's own.
+    data: str | None = None
+    #: The search's constants by name, where they differ from its own (`progevo.search.catalogue` knows them).
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    #: Limits that differ from the task's own, by name.
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         Llm.__post_init__(self)
-        for name, least in (("iterations", 0), ("workers", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ConfigError(f"{name} is {value}; it must be at least {least}")
         apply_limits(Limits(), self.limits)
-        for name in ("max_calls", "max_tokens", "max_cost"):
-            _above_0(name, getattr(self, name))
         if self.proposer not in ("", "llm") and self.model:
             raise ConfigError(f"the proposer {self.proposer!r} asks no model; leave out --model or --proposer")
         if self.proposer == "llm" and not self.model:
@@ -130,23 +150,21 @@ class Settings(Llm):
         return Llm(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(Llm)})
 
     @property
-    def caps(self) -> Caps:
-        """What all calls of the run together may come to."""
-        return Caps(calls=self.max_calls, tokens=self.max_tokens, cost_usd=self.max_cost)
-
-    def extra(self) -> dict[str, Any]:
-        """What a run records of these settings beside what it is told by name."""
-        chosen = {"data": self.data, "limits": dict(self.limits)}
-        caps = {name: getattr(self, name) for name in ("max_calls", "max_tokens", "max_cost")}
-        kept = {name: value for name, value in {**chosen, **caps}.items() if value}
-        asks = self.chosen_proposer != "mutate"
-        # The proposer as it was typed: a run only knows its name.
-        return {"task": self.task, "proposer": self.chosen_proposer, **kept, **(self.llm.table() if asks else {})}
-
-    @property
     def chosen_proposer(self) -> str:
         """Who writes candidates."""
         return self.proposer or ("llm" if self.model else "mutate")
+
+    def given(self) -> dict[str, Any]:
+        """As plain data, for `settings_of`: without what is not set, and with paths that hold in any folder."""
+        found = {name: value for name, value in dataclasses.asdict(self).items() if value is not None and value != {}}
+        for entry in dataclasses.fields(Llm):
+            found.pop(entry.name, None)
+        word, colon, path = self.chosen_proposer.partition(":")
+        found["proposer"] = f"{word}:{os.path.abspath(path)}" if colon else word
+        for name in ("task", "data"):
+            if name in found and (os.sep in found[name] or found[name].endswith(".py")):
+                found[name] = os.path.abspath(found[name])
+        return {**found, **(self.llm.table() if word in ("llm", "recorded") else {})}
 
 
 def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
@@ -162,18 +180,30 @@ def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
         except (OSError, ValueError) as error:
             raise ConfigError(f"the settings file {file} cannot be read: {error}") from None
     given = {name: value for name, value in flags.items() if value is not None}
-    merged = {**table, **given, "limits": {**_table(table, "limits"), **given.get("limits", {})}}
+    merged = {
+        **table,
+        **given,
+        "limits": {**_table(table, "limits"), **given.get("limits", {})},
+        "constants": _constants(table, given),
+    }
+    merged.pop(C_PUCT, None)
+    return settings_of(merged)
+
+
+def settings_of(merged: Mapping[str, Any]) -> Settings:
+    """Settings from plain data. Raises `ConfigError` as `read_settings` does."""
     known = [entry.name for entry in dataclasses.fields(Settings)]
     unknown = sorted(set(merged) - set(known))
     if unknown:
         raise ConfigError(f"unknown settings: {', '.join(unknown)}; there are {', '.join(known)}")
     if "task" not in merged:
         raise ConfigError("no task was named; add --task NAME (progevo tasks lists them)")
+    plain = dict(merged)
     for name in ("model", "temperature", "price"):
-        if isinstance(merged.get(name), str | float | int):  # one is written without brackets
-            merged[name] = [str(merged[name])]
+        if isinstance(plain.get(name), str | float | int):  # one is written without brackets
+            plain[name] = [str(plain[name])]
     try:
-        return msgspec.convert(merged, Settings)
+        return msgspec.convert(plain, Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the settings are not well formed: {error}") from None
 
@@ -229,6 +259,16 @@ def apply_limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
 def _above_0(name: str, value: float | None) -> None:
     if value is not None and not 0 < value < math.inf:
         raise ConfigError(f"{name} is {value}; it must be a number above 0")
+
+
+def _constants(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The table `[constants]` and, before it, flags; `c_puct` may also stand outside the table."""
+    merged: dict[str, Any] = {}
+    for source in (table, given):
+        merged.update(_table(source, "constants"))
+        if C_PUCT in source:
+            merged[C_PUCT] = source[C_PUCT]
+    return merged
 
 
 def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from progevo import prompt
+from progevo.budget import Budget
 from progevo.config import Settings
 from progevo.domain import Domain
 
@@ -12,16 +14,18 @@ from progevo.domain import Domain
 CHARACTERS_A_TOKEN = 4
 
 
-def preview(domain: Domain, settings: Settings) -> dict[str, Any]:
+def preview(domain: Domain, settings: Settings, budget: Budget) -> dict[str, Any]:
     """The plan, the first prompt, and an estimate of tokens and cost; what cannot be estimated is `None`.
 
     Raises `ConfigError` for settings that a run would refuse too.
     """
+    budget = budget.settled()
+    iterations = budget.iterations or 0
     found: dict[str, Any] = {
         "task": domain.name,
         "data": domain.data.source,
         "search": settings.search,
-        "iterations": settings.iterations,
+        "iterations": iterations,
         "workers": settings.workers,
         "seed": settings.seed,
         "proposer": settings.chosen_proposer,
@@ -31,13 +35,13 @@ def preview(domain: Domain, settings: Settings) -> dict[str, Any]:
     }
     if settings.chosen_proposer != "llm":
         return found
-    from progevo.propose.llm import check_caps, worst_case
+    from progevo.propose.llm import check_budget, worst_case
     from progevo.propose.models import read_models
     from progevo.types import Tokens
 
-    llm, caps = settings.llm, settings.caps
+    llm = settings.llm
     models = read_models(llm)
-    check_caps(domain, llm, models, caps)
+    check_budget(domain, llm, models, budget)
     messages = prompt.first(domain, edit=llm.edit)
     size = sum(len(message.content) for message in messages) // CHARACTERS_A_TOKEN
     total = sum(model.weight for model in models)
@@ -47,7 +51,7 @@ def preview(domain: Domain, settings: Settings) -> dict[str, Any]:
         reply = Tokens(prompt=size, completion=llm.reply_tokens)
         one = model.price.cost_usd(reply) if model.price is not None else None
         share = model.weight / total
-        cost = None if cost is None or one is None else cost + one * share * settings.iterations
+        cost = None if cost is None or one is None else cost + one * share * iterations
         described.append(
             {
                 "name": model.name,
@@ -65,13 +69,13 @@ def preview(domain: Domain, settings: Settings) -> dict[str, Any]:
         "model_policy": llm.model_policy,
         "edit": llm.edit,
         "reply_attempts": llm.reply_attempts,
-        "budget": {"calls": caps.calls, "tokens": caps.tokens, "cost_usd": caps.cost_usd},
+        "budget": dataclasses.asdict(budget),
         "prompt": [message._asdict() for message in messages],
         "estimate": {
             "estimated": True,
             "prompt_tokens_a_call": size,
             "reply_tokens_a_call": llm.reply_tokens,
-            "calls": settings.iterations,
+            "calls": iterations,
             "cost_usd": cost,
         },
     }

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from progevo import channel
-from progevo.journal import Record
-from progevo.types import Node, Outcome
+from progevo.record import Record
+from progevo.types import Outcome
 
 
 def words(value: Any) -> str:
@@ -97,15 +96,16 @@ def node_lines(found: dict[str, Any]) -> list[str]:
     return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
 
 
-def reply_facts(nodes: Sequence[Node], attempts_allowed: int | None) -> dict[str, Any]:
+def reply_facts(record: Record) -> dict[str, Any]:
     """What the model channel did to a run, and every reply that was drawn, as JSON."""
+    nodes, attempts = record.nodes, record.start.settings.get("reply_attempts") if record.start is not None else None
     replies = [
         {"node": node.index, "step": node.step, "attempt": attempt, **dataclasses.asdict(draw)}
         for node in nodes
         for attempt, draw in enumerate(node.candidate.draws, start=1)
     ]
     return {
-        "reply_damage": channel.reply_damage(nodes, attempts_allowed),
+        "reply_damage": channel.reply_damage(nodes, attempts),
         "models": channel.models(nodes),
         "replies": replies,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from progevo.edit.regions import Edited, regions, respects, rewrite
@@ -45,9 +46,10 @@ def recognise(text: str) -> Form:
         return "search-replace"
     if any(_PATCH.match(line) for line in lines):
         return "apply-patch"
-    headed = any(a.startswith("--- ") and b.startswith("+++ ") for a, b in zip(lines, lines[1:], strict=False))
+    headed = any(a.startswith("--- ") and b.startswith("+++ ") for a, b in pairwise(lines))
     if headed or any(line.startswith("@@ ") and _HUNK.fullmatch(line) for line in lines):
-        return "unified-diff" if any(line[:1] in ("+", "-") for line in lines) else ""
+        changes = any(line[:1] in ("+", "-") and not line.startswith(("--- ", "+++ ")) for line in lines)
+        return "unified-diff" if changes else ""
     return ""
 
 
@@ -67,7 +69,7 @@ def apply(parent: str, text: str) -> Edited:
     if not hunks or len(hunks) > MAX_HUNKS:
         return Edited(source=None, problems=(f"the edit has {len(hunks) or 'no'} blocks; write 1 to {MAX_HUNKS}",))
     if not any(_trimmed(hunk.old) for hunk in hunks) and form != "search-replace":
-        return rewrite(parent, "\n".join(line for hunk in hunks for line in hunk.new) + "\n")  # a new file
+        return rewrite(parent, "\n".join(line for hunk in hunks for line in hunk.new).strip("\n") + "\n")  # a new file
     source, problems = parent, []
     for number, hunk in enumerate(hunks, 1):
         placed = _placed(source, hunk)

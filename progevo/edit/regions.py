@@ -105,6 +105,8 @@ def rewrite(parent: str, text: str) -> Edited:
         problem = f"the program has {len(outside) - 1} EVOLVE-BLOCK regions and the text does not show which is which"
         return Edited(source=None, problems=(f"{problem}; return the whole file with its markers",))
     source = _fill(outside, inside)
+    if not respects(parent, source):
+        return Edited(source=None, problems=("the text holds EVOLVE-BLOCK markers of its own; leave them out",))
     return Edited(source=source, restored=marked and "".join(frame(text)).split() != "".join(outside).split())
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from progevo import channel
-from progevo.config import Caps
+from progevo.budget import Budget
 from progevo.errors import BudgetSpent
-from progevo.types import Node
+from progevo.types import Draw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,20 +26,16 @@ class Ledger:
     A call that has ended counts as what it reported; where it reported nothing, as its worst case.
     """
 
-    def __init__(self, caps: Caps) -> None:
-        self._caps = {"calls": caps.calls, "tokens": caps.tokens, "cost_usd": caps.cost_usd}
+    def __init__(self, budget: Budget) -> None:
+        self._caps = {"calls": budget.calls, "tokens": budget.tokens, "cost_usd": budget.cost_usd}
         #: Spent, and reserved for calls in flight.
         self._taken: dict[str, float] = {"calls": 0, "tokens": 0, "cost_usd": 0.0}
         self._lock = threading.Lock()
-        self._opened = False
 
-    def open(self, history: Sequence[Node], worst: Worst) -> None:
-        """Counts what a resumed run has spent, once; draws that reported nothing count as `worst`."""
+    def restore(self, draws: Sequence[Draw], worst: Worst) -> None:
+        """Counts what earlier sessions of a run have drawn; draws that reported nothing count as `worst`."""
         with self._lock:
-            if self._opened:
-                return
-            self._opened = True
-            for draw in channel.draws_of(history):
+            for draw in draws:
                 self._add(worst)
                 self._settle(worst, channel.tokens(draw.tokens), draw.cost_usd)
 

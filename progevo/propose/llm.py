@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from progevo import channel, prompt
-from progevo.config import Caps, Llm
+from progevo.budget import Budget
+from progevo.config import Llm
 from progevo.domain import Domain
 from progevo.errors import BudgetSpent, ConfigError, ProposerError
 from progevo.prompt import Message
@@ -39,7 +40,7 @@ class Asker:
         models: whom to ask, at least one.
         endpoint: where they are.
         archive: keeps replies as they arrive.
-        caps: what all calls together may come to.
+        budget: what all calls together may come to: its calls, tokens and dollars.
         again: what a person reads after a failure on how to go on.
 
     Raises `ConfigError` for a budget that cannot be kept, or does not even cover a first call.
@@ -53,13 +54,13 @@ class Asker:
         models: Sequence[Model],
         endpoint: Endpoint,
         archive: Archive,
-        caps: Caps = Caps(),
+        budget: Budget = Budget(),
         again: str = "",
     ) -> None:
         self._domain, self._llm, self._models = domain, llm, models
         self._endpoint, self._archive, self._again = endpoint, archive, again
-        self._ledger = Ledger(caps)
-        check_caps(domain, llm, models, caps)
+        self._ledger = Ledger(budget)
+        check_budget(domain, llm, models, budget)
 
     @property
     def name(self) -> str:
@@ -75,7 +76,6 @@ class Asker:
         said = ""
         for lean in (False, True):
             messages = prompt.render(self._domain, brief, edit=self._llm.edit, lean=lean)
-            self._ledger.open(brief.history, worst_case(model, messages, self._llm.reply_tokens))
             try:
                 return self._draw_until_whole(brief, model, messages)
             except Overflow as overflow:
@@ -83,6 +83,11 @@ class Asker:
         if brief.parent.index == 0:
             raise ProposerError(f"{said}; --reply-tokens counts into it{self._again}")
         return Candidate(program=None, origin=model.name, reason=said)
+
+    def restore(self, draws: Sequence[Draw]) -> None:
+        """Counts what earlier sessions of the run have drawn."""
+        messages = prompt.first(self._domain, edit=self._llm.edit)
+        self._ledger.restore(draws, worst_case(self._models[0], messages, self._llm.reply_tokens))
 
     def close(self) -> None:
         """Gives up what is in flight."""
@@ -184,9 +189,9 @@ def worst_case(model: Model, messages: Sequence[Message], reply_tokens: int | No
     return Worst(tokens=size + reply_tokens, cost_usd=cost)
 
 
-def check_caps(domain: Domain, llm: Llm, models: Sequence[Model], caps: Caps) -> None:
+def check_budget(domain: Domain, llm: Llm, models: Sequence[Model], budget: Budget) -> None:
     """Raises `ConfigError` for a budget of tokens or money that cannot be kept, or does not cover one call."""
-    if caps.tokens is None and caps.cost_usd is None:
+    if budget.tokens is None and budget.cost_usd is None:
         return
     if llm.reply_tokens is None:
         raise ConfigError(
@@ -196,14 +201,14 @@ def check_caps(domain: Domain, llm: Llm, models: Sequence[Model], caps: Caps) ->
     messages = prompt.first(domain, edit=llm.edit)
     for model in models:
         worst = worst_case(model, messages, llm.reply_tokens)
-        if caps.cost_usd is not None and worst.cost_usd is None:
+        if budget.cost_usd is not None and worst.cost_usd is None:
             raise ConfigError(
                 f"a budget of money was set (--max-cost), and the price of {model.name!r} is unknown; add "
                 f"--price '{model.name}=PROMPT/COMPLETION' in dollars for a million tokens, or install progevo[prices]"
             )
         for word, cap, amount in (
-            ("--max-tokens", caps.tokens, worst.tokens),
-            ("--max-cost", caps.cost_usd, worst.cost_usd),
+            ("--max-tokens", budget.tokens, worst.tokens),
+            ("--max-cost", budget.cost_usd, worst.cost_usd),
         ):
             if cap is not None and amount is not None and amount > cap:
                 raise ConfigError(

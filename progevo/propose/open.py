@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from progevo.config import Caps, Llm
+from progevo.budget import Budget
+from progevo.config import Llm
 from progevo.domain import Domain
 from progevo.errors import ConfigError
 from progevo.propose import Proposer
@@ -24,7 +25,7 @@ def open_proposer(
     domain: Domain,
     *,
     llm: Llm = Llm(),
-    caps: Caps = Caps(),
+    budget: Budget = Budget(),
     folder: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Proposer:
@@ -34,7 +35,7 @@ def open_proposer(
         word: as typed.
         domain: the task.
         llm: how models are asked.
-        caps: what all calls together may come to.
+        budget: what all calls together may come to: its calls, tokens and dollars.
         folder: the run folder, where raw replies are kept under `llm/`; `None` keeps none.
         say: hears in a line what a person should know while models are asked.
 
@@ -46,7 +47,7 @@ def open_proposer(
 
         return Mutate(moves=domain.moves, entrypoint=domain.entrypoint)
     if word == "llm":
-        return _open_llm(domain, llm, caps, archive, folder, say)
+        return _open_llm(domain, llm, budget, archive, folder, say)
     if word.startswith(RECORDED):
         from progevo.propose.archive import Archive, read_recording
         from progevo.propose.recorded import Replay
@@ -63,7 +64,7 @@ def open_proposer(
 
 
 def _open_llm(
-    domain: Domain, llm: Llm, caps: Caps, archive: Path | None, folder: Path | None, say: Callable[[str], None]
+    domain: Domain, llm: Llm, budget: Budget, archive: Path | None, folder: Path | None, say: Callable[[str], None]
 ) -> Proposer:
     from progevo.propose.archive import Archive
     from progevo.propose.endpoint import Endpoint
@@ -81,7 +82,7 @@ def _open_llm(
         models=models,
         endpoint=Endpoint(llm, Http(llm.base_url, key), say=say),
         archive=Archive(archive),
-        caps=caps,
+        budget=budget,
         again=again,
     )
 

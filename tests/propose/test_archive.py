@@ -137,7 +137,7 @@ def test_a_run_s_replies_give_the_run_again(tmp_path, toy, serve, served, chat):
         results.append(run(toy(), proposer=again, iterations=5, seed=4, out=tmp_path / str(number)))
     assert len(endpoint.requests) == 8  # five programs, and every third reply is none
     for result in results[1:]:
-        for name in ("reply_damage", "counts", "best", "tree", "gain"):
+        for name in ("reply_damage", "counts", "best", "tree"):
             assert result[name] == results[0][name]
     nodes = [[(node.candidate.program, node.candidate.draws) for node in read_run(tmp_path / n).nodes] for n in "012"]
     assert nodes[0] == nodes[1] == nodes[2]

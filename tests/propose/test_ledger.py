@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from progevo.config import Caps
+from progevo.budget import Budget
 from progevo.errors import BudgetSpent
 from progevo.propose.ledger import Ledger, Worst
-from progevo.types import Candidate, Draw, Node, Outcome, Tokens
+from progevo.types import Draw, Tokens
 
 WORSTS = st.builds(Worst, tokens=st.integers(1, 500), cost_usd=st.floats(0.01, 2.0))
 #: For each call: its worst case, what share of it is reported (`None`: nothing), and how many calls end before it.
@@ -27,8 +27,9 @@ def refusal(ledger, worst):
 
 @given(CALLS, st.integers(1, 20), st.integers(1, 3000), st.floats(0.1, 10.0))
 def test_what_was_spent_and_is_in_flight_never_passes_a_cap(calls, most, tokens, cost):
-    ledger = Ledger(Caps(calls=most, tokens=tokens, cost_usd=cost))
-    in_flight, spent_calls, spent_tokens, spent_cost = [], 0, 0, 0.0
+    ledger = Ledger(Budget(calls=most, tokens=tokens, cost_usd=cost))
+    in_flight: list = []
+    spent_calls, spent_tokens, spent_cost = 0, 0, 0.0
     for worst, share, ended in calls:
         for _ in range(min(ended, len(in_flight))):
             before, reported = in_flight.pop(0)
@@ -57,29 +58,21 @@ def test_what_was_spent_and_is_in_flight_never_passes_a_cap(calls, most, tokens,
 
 
 def test_without_caps_nothing_is_refused():
-    ledger = Ledger(Caps())
+    ledger = Ledger(Budget())
     for _ in range(1000):
         ledger.reserve(Worst(tokens=None, cost_usd=None))
 
 
 def test_a_worst_case_that_is_unknown_does_not_fit_a_cap():
     with pytest.raises(BudgetSpent, match="tokens"):
-        Ledger(Caps(tokens=10**9)).reserve(Worst(tokens=None, cost_usd=None))
+        Ledger(Budget(tokens=10**9)).reserve(Worst(tokens=None, cost_usd=None))
 
 
-def test_opening_counts_what_nodes_have_spent_once():
-    def node(index, *draws):
-        return Node(
-            index=index, step=index, parent=None if index == 0 else 0, outcome=Outcome(status="no_program", reason="x"),
-            candidate=Candidate(program=None, origin="m", draws=draws),
-        )  # fmt: skip
-
+def test_what_earlier_sessions_drew_counts_and_what_reported_nothing_as_its_worst_case():
     known = Draw(model="m", verdict="ok", tokens=Tokens(prompt=30, completion=10), cost_usd=0.5)
-    unknown = Draw(model="m", verdict="ok")
     worst = Worst(tokens=100, cost_usd=1.0)
-    ledger = Ledger(Caps(calls=4, tokens=340, cost_usd=4.0))
-    for _ in range(3):
-        ledger.open((node(0), node(1, known, unknown)), worst)  # 40 + 100 tokens, 0.5 + 1 dollars, 2 calls
+    ledger = Ledger(Budget(calls=4, tokens=340, cost_usd=4.0))
+    ledger.restore([known, Draw(model="m", verdict="ok")], worst)  # 40 + 100 tokens, 0.5 + 1 dollars, 2 calls
     ledger.reserve(worst)
     ledger.reserve(worst)
     ledger.release(worst)

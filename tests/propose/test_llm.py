@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from progevo import Candidate, Node, Outcome, Program, run
-from progevo.config import Caps, Llm
+from progevo.budget import Budget
+from progevo.config import Llm
 from progevo.errors import BudgetSpent, ConfigError, ProposerError
 from progevo.propose import close
 from progevo.propose.archive import read_recording
@@ -44,7 +45,7 @@ def asker(serve, served, toy, tmp_path):
     """Opens a proposer on a script of bodies, or of whole responses; the endpoint comes with it."""
     opened = []
 
-    def make(script, *, caps=Caps(), folder=tmp_path, model=("m",), domain=None, **settings):
+    def make(script, *, budget=Budget(), folder=tmp_path, model=("m",), domain=None, **settings):
         def answer(number, request):
             found = script(number, request) if callable(script) else script[min(number, len(script) - 1)]
             return served(body=found) if isinstance(found, bytes) else found
@@ -55,7 +56,7 @@ def asker(serve, served, toy, tmp_path):
             "llm",
             domain or toy(),
             llm=Llm(model=model, base_url=endpoint.url, **settings),
-            caps=caps,
+            budget=budget,
             folder=folder,
             say=said.append,
         )
@@ -159,17 +160,15 @@ def test_an_edit_that_fits_nowhere_is_reported_back_to_the_model(asker, chat):
 
 
 def test_a_seed_is_sent_only_when_asked_for_and_follows_from_the_step(asker, chat):
-    damaged = chat("no")
-    for again in range(2):
-        proposer, endpoint, _ = asker([damaged], model_seed=True, folder=None)
+    def seeds(**settings):
+        proposer, endpoint, _ = asker([chat("no")], folder=None, **settings)
         proposer.propose(brief(step=5))
-        seeds = [request["seed"] for request in endpoint.requests]
-        assert len(set(seeds)) == 4
-        before = seeds if again == 0 else before  # noqa: F821  (set in the first round)
-        assert seeds == before
-    proposer, endpoint, _ = asker([damaged], folder=None)
-    proposer.propose(brief(step=5))
-    assert all("seed" not in request for request in endpoint.requests)
+        return [request.get("seed") for request in endpoint.requests]
+
+    sent = seeds(model_seed=True)
+    assert len(set(sent)) == 4
+    assert seeds(model_seed=True) == sent
+    assert seeds() == [None] * 4
 
 
 def test_the_policy_decides_which_model_is_asked(asker, chat):
@@ -248,7 +247,7 @@ def test_with_the_archive_off_nothing_is_written(asker, chat, tmp_path):
 
 
 def test_a_budget_of_calls_ends_it_between_candidates_and_cuts_redraws(asker, chat):
-    proposer, endpoint, _ = asker([chat("no")], caps=Caps(calls=6))
+    proposer, endpoint, _ = asker([chat("no")], budget=Budget(calls=6))
     assert len(proposer.propose(brief(step=1)).draws) == 4
     candidate = proposer.propose(brief(step=2))
     assert len(candidate.draws) == 2
@@ -261,7 +260,7 @@ def test_a_budget_of_calls_ends_it_between_candidates_and_cuts_redraws(asker, ch
 
 def test_a_budget_of_tokens_holds_with_many_calls_in_flight(asker, chat):
     cap = 20_000
-    proposer, endpoint, _ = asker([chat(GOOD, usage=(900, 400))], caps=Caps(tokens=cap), reply_tokens=500)
+    proposer, endpoint, _ = asker([chat(GOOD, usage=(900, 400))], budget=Budget(tokens=cap), reply_tokens=500)
     lock, drawn, refused = threading.Lock(), [], []
 
     def work(step):
@@ -284,7 +283,7 @@ def test_a_budget_of_tokens_holds_with_many_calls_in_flight(asker, chat):
 
 def test_a_budget_of_money_ends_before_it_would_be_passed(asker, chat):
     proposer, _, _ = asker(
-        [chat(GOOD, usage=(1000, 500))], caps=Caps(cost_usd=0.05), reply_tokens=500, price=("m=1/10",)
+        [chat(GOOD, usage=(1000, 500))], budget=Budget(cost_usd=0.05), reply_tokens=500, price=("m=1/10",)
     )
     costs: list[float] = []
 
@@ -307,28 +306,27 @@ def test_what_a_provider_says_it_cost_comes_before_any_price(asker, chat):
     assert proposer.propose(brief()).draws[0].cost_usd == 0.0
 
 
-def test_a_resumed_run_goes_on_from_what_its_nodes_have_spent(asker, chat):
-    draws = tuple(Draw(model="m", verdict="ok", tokens=Tokens(prompt=9, completion=1)) for _ in range(3))
-    nodes = (node(), node(index=1, source=PROGRAM, parent=0, draws=draws))
-    proposer, _, _ = asker([chat(GOOD)], caps=Caps(calls=4))
-    proposer.propose(brief(step=2, nodes=nodes))
+def test_a_resumed_run_goes_on_from_what_it_has_drawn_before(asker, chat):
+    proposer, _, _ = asker([chat(GOOD)], budget=Budget(calls=4))
+    proposer.restore([Draw(model="m", verdict="ok", tokens=Tokens(prompt=9, completion=1)) for _ in range(3)])
+    proposer.propose(brief(step=2))
     with pytest.raises(BudgetSpent):
-        proposer.propose(brief(step=3, nodes=nodes))
+        proposer.propose(brief(step=3))
 
 
 @pytest.mark.parametrize(
-    ("caps", "settings", "word"),
+    ("budget", "settings", "word"),
     [
-        (Caps(tokens=10_000), {}, "--reply-tokens"),
-        (Caps(cost_usd=1.0), {}, "--reply-tokens"),
-        (Caps(cost_usd=1.0), {"reply_tokens": 100}, "price of 'm' is unknown"),
-        (Caps(tokens=500), {"reply_tokens": 400}, "does not cover a single call"),
-        (Caps(cost_usd=0.001), {"reply_tokens": 4000, "price": ("1/10",)}, "does not cover a single call"),
+        (Budget(tokens=10_000), {}, "--reply-tokens"),
+        (Budget(cost_usd=1.0), {}, "--reply-tokens"),
+        (Budget(cost_usd=1.0), {"reply_tokens": 100}, "price of 'm' is unknown"),
+        (Budget(tokens=500), {"reply_tokens": 400}, "does not cover a single call"),
+        (Budget(cost_usd=0.001), {"reply_tokens": 4000, "price": ("1/10",)}, "does not cover a single call"),
     ],
 )
-def test_a_budget_that_cannot_be_kept_is_refused_at_the_start(asker, chat, caps, settings, word):
+def test_a_budget_that_cannot_be_kept_is_refused_at_the_start(asker, chat, budget, settings, word):
     with pytest.raises(ConfigError, match=word):
-        asker([chat(GOOD)], caps=caps, **settings)
+        asker([chat(GOOD)], budget=budget, **settings)
 
 
 # ---- the context, the key, and the numbers
@@ -461,7 +459,7 @@ def test_of_200_calls_with_19_percent_damaged_the_run_counts_exactly_those(asker
         end = "" if text.endswith("\n") else "\n"
         return chat(f"Here is a better one.\n\n```python\n{text}{end}```\n\nIt is faster.")
 
-    proposer, endpoint, _ = asker(script, folder=tmp_path / "r", caps=Caps(calls=200), reply_attempts=4)
+    proposer, endpoint, _ = asker(script, folder=tmp_path / "r", budget=Budget(calls=200), reply_attempts=4)
     candidates = []
 
     class Watched:

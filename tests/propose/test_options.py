@@ -139,7 +139,8 @@ def test_a_run_with_a_model_from_the_environment_to_the_last_key(tmp_path, task,
     result = json.loads(out)
     jsonschema.Draft202012Validator(json.loads((repo / "progevo" / "result.schema.json").read_text())).validate(result)
     assert result["proposer"]["name"] == "llm"
-    assert result["proposer"]["models"][0]["tokens"]["prompt"] == 200
+    assert result["proposer"]["usage"][0]["tokens"]["prompt"] == 200
+    assert result["proposer"]["models"] == ["m"]
     assert result["spent"]["tokens"] == 240
     assert result["spent"]["cost_usd"] is None
     assert result["reply_damage"]["drawn"] == 2
@@ -156,7 +157,7 @@ def test_a_run_with_a_model_from_the_environment_to_the_last_key(tmp_path, task,
     assert "llm/000002-1.json" in out
     found = json.loads(progevo("show", folder, "--replies", "--json")[1])
     assert found["reply_damage"] == result["reply_damage"]
-    assert found["models"] == result["proposer"]["models"]
+    assert found["models"] == result["proposer"]["usage"]
     assert [reply["attempt"] for reply in found["replies"]] == [1, 1]
     assert "replies   2 drawn" in progevo("show", folder)[1]
     # The same replies again, without the endpoint.
@@ -192,8 +193,8 @@ def test_a_provider_that_refuses_ends_with_4_and_the_line_that_resumes(tmp_path,
 
 def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path, task, progevo):
     before = sorted(tmp_path.iterdir())
-    words = ("run", "--task", task, "--model", "m=3", "--model", "n", "--reply-tokens", 500, "--iterations", 10)
-    words += ("--base-url", "http://127.0.0.1:9/v1", "--price", "m=1/10", "--dry-run", "--out", tmp_path / "r")
+    words = ["run", "--task", task, "--model", "m=3", "--model", "n", "--reply-tokens", 500, "--iterations", 10]
+    words += ["--base-url", "http://127.0.0.1:9/v1", "--price", "m=1/10", "--dry-run", "--out", tmp_path / "r"]
     code, out, err = progevo(*words)
     assert (code, err) == (0, "")
     for part in ("---- system", "---- user", "return 21", "10 iterations", "m: share 0.75", "US dollars unknown"):
@@ -229,7 +230,7 @@ def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path, task, progevo):
         (["--model", "m", "--extra-body", '{"messages": []}'], "which progevo sets"),
         (["--model", "m", "--extra-body", '{"n": 2}'], "which progevo sets"),
         (["--model", "m", "--reply-attempts", "0"], "above 0"),
-        (["--model", "m", "--max-cost", "nan"], "above 0"),
+        (["--model", "m", "--max-cost", "nan"], "at least 0"),
         (["--model", "m", "--max-tokens", "4096"], "--reply-tokens"),
         (["--model", "m", "--max-cost", "1", "--reply-tokens", "9"], "price of 'm' is unknown"),
         (["--model", "m", "--temperature", "other=1"], "no model of this run"),

@@ -116,8 +116,8 @@ def read_text(
         found_reply = Reply(verdict=verdict, source=found.source, steps=steps, no_op=found.no_op)
     else:
         found_reply = damaged(*named(found, text, judge, cut))
-    if finish == "stream" and found_reply.kind == "cut":
-        found_reply = damaged("stream_cut", "the stream ended within the program")
+    if finish == "stream" and found_reply.kind not in ("", "filler"):
+        found_reply = damaged("stream_cut", "the stream ended before the reply did")
     if found_reply.kind == "unfinished_reasoning" and not cut:
         found_reply = replace(found_reply, fault="model")
     return replace(found_reply, text=text)

@@ -18,7 +18,8 @@ _OPEN = re.compile(r"(?P<quote>(?: {0,3}> ?)*+)(?P<margin>[ \t]*+)(?P<run>`{3,}+
 _RUN = re.compile(r"`{3,}+|^[ \t>]*+~{3,}+", re.MULTILINE)
 #: What a fence's first line may say beside code: one word of language or file name, attributes.
 LANGUAGE = re.compile(
-    r"[ \t]*+(?:python[\w.]*+|py\d?|pycon|ipython\d?|text|txt|code|none|plaintext|sage|cython)(?![^\W\d])(?::\S*+)?", re.I
+    r"[ \t]*+(?:python[\w.]*+|py\d?|pycon|ipython\d?|text|txt|code|none|plaintext|sage|cython)(?![^\W\d])(?::\S*+)?",
+    re.I,
 )
 #: What code may begin with on a fence's own line, and attributes do not.
 _CODE = re.compile(r"(?:import|from|def|class|async def) \w|@\w|[bfru]?[\"']|\w+ = ")

@@ -34,10 +34,10 @@ _LANGUAGES = re.compile(
 _PYTHON2 = re.compile(r"Missing parentheses in call to '(?:print|exec)'|multiple exception types must be parenthesized")
 #: Errors that people and models make, in CPython's words (3.11 to 3.13).
 _SLIPS = re.compile(
-    r"expected ':'|expected an indented block|unindent|unexpected indent|was never closed|forgot a comma|Maybe you meant"
-    r"|positional argument follows|cannot assign|cannot delete|does not match|parameter without a default|duplicate argument"
-    r"|non-default argument|f-string|inconsistent use of tabs|must be parenthesized|expected 'except'|unterminated string"
-    r"|keyword argument repeated|trailing comma not allowed|unmatched",
+    r"expected ':'|expected an indented block|unindent|unexpected indent|was never closed|forgot a comma"
+    r"|Maybe you meant|positional argument follows|cannot assign|cannot delete|does not match|without a default"
+    r"|duplicate argument|non-default argument|f-string|inconsistent use of tabs|must be parenthesized"
+    r"|expected 'except'|unterminated string|keyword argument repeated|trailing comma not allowed|unmatched",
 )
 _TOO_DEEP = re.compile("too deeply|too many (?:nested|levels|statically)|dotted name of over")
 _LEAK = re.compile(r"[ĠĊ▁]|<0x[0-9A-F]{2}>|<\|[a-z_]{2,30}\|>|<｜")
@@ -80,7 +80,9 @@ def named(nothing: Nothing, text: str, judge: Judge, cut: bool) -> tuple[str, st
 def no_program(text: str, judge: Judge) -> tuple[str, str]:
     """The word for Python that parses and is no program."""
     tree = judge.look(text).tree
-    if tree is None or not any(re.match(r"(?:async def|def|class|import|from|for|if|\w+\s*=)", line) for line in text.split("\n")):
+    if tree is None or not any(
+        re.match(r"(?:async def|def|class|import|from|for|if|\w+\s*=)", line) for line in text.split("\n")
+    ):
         return ("refusal" if _REFUSAL.search(text) else "no_program"), "the reply defines nothing"
     return "no_entrypoint", f"the reply does not define {judge.entrypoint}"
 
@@ -125,8 +127,14 @@ def ends_open(text: str, finding: Finding | None) -> bool:
     if finding is None:
         return False
     last = len(text.rstrip().split("\n"))
-    opened = re.search(r"was never closed|unterminated triple|unexpected EOF|expected an indented block", finding.message)
-    return finding.line >= last or (opened is not None and "triple" in finding.message) or "never closed" in finding.message
+    opened = re.search(
+        r"was never closed|unterminated triple|unexpected EOF|expected an indented block", finding.message
+    )
+    return (
+        finding.line >= last
+        or (opened is not None and "triple" in finding.message)
+        or "never closed" in finding.message
+    )
 
 
 def repeats(text: str) -> bool:

@@ -61,14 +61,18 @@ def _error(value: Mapping[str, Any]) -> tuple[str, int | None] | None:
         first = value["choices"][0]
         error = first.get("error") if isinstance(first, Mapping) else None
     bare = value.get("object") == "error" or value.get("type") == "error"
-    if not error and (bare or not any(key in value for key in ("choices", "content", "output", "candidates", "response"))):
+    if not error and (
+        bare or not any(key in value for key in ("choices", "content", "output", "candidates", "response"))
+    ):
         error = value if bare or ("message" in value and isinstance(value["message"], str)) else value.get("detail")
     if not error:
         return None
     if not isinstance(error, Mapping):
         return str(error)[:500], None
     code = next((int(error[key]) for key in ("code", "status", "status_code") if str(error.get(key)).isdecimal()), None)
-    return str(error.get("message") or error.get("detail") or error.get("type") or "an error without a message")[:500], code
+    return str(error.get("message") or error.get("detail") or error.get("type") or "an error without a message")[
+        :500
+    ], code
 
 
 def _reported(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,13 +81,14 @@ def _reported(value: Mapping[str, Any]) -> dict[str, Any]:
     usage = usage or _mapping(_mapping(value.get("message")).get("usage"))
     into = _mapping(usage.get("completion_tokens_details")) | _mapping(usage.get("output_tokens_details"))
     out_of = _mapping(usage.get("prompt_tokens_details")) | _mapping(usage.get("input_tokens_details"))
+    counts = dict(value) | usage | out_of | into
     tokens = Tokens(
-        prompt=_count(usage, "prompt_tokens", "input_tokens", "promptTokenCount") or _count(value, "prompt_eval_count"),
-        completion=_count(usage, "completion_tokens", "output_tokens", "candidatesTokenCount")
-        or _count(value, "eval_count"),
-        reasoning=_count(into, "reasoning_tokens") or _count(usage, "thoughtsTokenCount", "reasoning_tokens"),
-        cached=_count(out_of, "cached_tokens")
-        or _count(usage, "cache_read_input_tokens", "cachedContentTokenCount", "prompt_cache_hit_tokens"),
+        prompt=_count(counts, "prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count"),
+        completion=_count(counts, "completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count"),
+        reasoning=_count(counts, "reasoning_tokens", "thoughtsTokenCount"),
+        cached=_count(
+            counts, "cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount", "prompt_cache_hit_tokens"
+        ),
     )
     cost = usage.get("cost")
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and math.isfinite(cost) and cost >= 0
@@ -107,7 +112,11 @@ def _chat(value: Mapping[str, Any]) -> dict[str, Any] | None:
         return found | {"text": first["text"], "protocol": "text-completion"}
     reasoned = message.get("reasoning_content") or message.get("reasoning") or message.get("reasoning_details")
     calls = message.get("tool_calls")
-    called = [_mapping(_mapping(call).get("function")).get("arguments") for call in calls if isinstance(calls, list)] if calls else []
+    called = (
+        [_mapping(_mapping(call).get("function")).get("arguments") for call in calls if isinstance(calls, list)]
+        if calls
+        else []
+    )
     called.append(_mapping(message.get("function_call")).get("arguments"))
     return found | {
         "text": content(message.get("content")),
@@ -229,7 +238,9 @@ class Stream:
         """The whole: texts joined, of everything else the last that was reported, of errors the first."""
         reported = Tokens(
             **{
-                name: next((n for piece in reversed(self.pieces) if (n := getattr(piece.tokens, name)) is not None), None)
+                name: next(
+                    (n for piece in reversed(self.pieces) if (n := getattr(piece.tokens, name)) is not None), None
+                )
                 for name in ("prompt", "completion", "reasoning", "cached")
             }
         )
@@ -250,7 +261,7 @@ class Stream:
         )
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 

@@ -185,7 +185,9 @@ def gives_back(tree: ast.Module, name: str) -> bool:
 
 
 def is_dots(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and statement.value.value is ...
+    return (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and statement.value.value is ...
+    )
 
 
 def is_text(statement: ast.stmt) -> bool:

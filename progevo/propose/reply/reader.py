@@ -8,12 +8,11 @@ define it and does not parse is repaired or the reply is damaged; an earlier blo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from progevo.edit import apply, recognise
-from progevo.gate.verdict import Finding
 from progevo.propose.names import defined, unbound
 from progevo.propose.reply.blocks import Block, fenced, joined, stretches
 from progevo.propose.reply.program import MAX_PROGRAM, Judge, Sight
@@ -39,7 +38,9 @@ class Found:
 
     def as_nothing(self, judge: Judge) -> Nothing:
         """The same where it may not be taken: a program that nothing shows to have ended, in a text that was cut."""
-        return Nothing(text=self.source, kind="cut", reason="the text was cut off, and nothing shows that the program had ended")
+        return Nothing(
+            text=self.source, kind="cut", reason="the text was cut off, and nothing shows that the program had ended"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,9 @@ def read(text: str, judge: Judge) -> Found | Nothing:
             no_op = no_op or result
         elif first is None or (reading.closed and first.sight is None and result.sight is not None):
             first = result  # what a wrapping holds says more than the wrapping
-        if len(reading.steps) < MAX_STEPS and not (isinstance(result, Nothing) and result.kind == "unfinished_reasoning"):
+        if len(reading.steps) < MAX_STEPS and not (
+            isinstance(result, Nothing) and result.kind == "unfinished_reasoning"
+        ):
             for inner in unwrapped(reading):
                 if inner.text not in seen and len(seen) < MAX_TEXTS and inner.text.strip():
                     seen.add(inner.text)
@@ -231,7 +234,8 @@ def between_marks(text: str, judge: Judge, target: Block | None) -> Found | None
         if (program := taken_if_meant(judge, block)) and complete(program, text.replace(block.text, ""), judge)
     ]
     fresh = [program for program in found if not program.no_op]
-    return ([program for program in fresh if program.closed] or fresh or found or [None])[0]
+    best = [program for program in fresh if program.closed] or fresh or found
+    return best[0] if best else None
 
 
 def taken_if_meant(judge: Judge, block: Block) -> Found | None:

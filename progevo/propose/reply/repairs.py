@@ -116,7 +116,11 @@ def byte_level_tokens(text: str) -> str | None:
     """`Ġ` for a space, `Ċ` for a line end: the text in a byte-level tokenizer's own alphabet, throughout or in part."""
     if len(re.findall("[ĠĊĉ]", text)) < MIN_LEAKS:
         return None
-    if " " not in text and "\n" not in text.strip() and all(character in _BYTES or character.isspace() for character in text):
+    if (
+        " " not in text
+        and "\n" not in text.strip()
+        and all(character in _BYTES or character.isspace() for character in text)
+    ):
         whole = bytes(_BYTES.get(character, ord(character) & 0xFF) for character in text)
         return whole.decode("utf-8", "replace")
     return text.replace("Ġ", " ").replace("Ċ", "\n").replace("ĉ", "\t")
@@ -212,7 +216,9 @@ def prompts(text: str) -> str | None:
 
 def line_numbers(text: str) -> str | None:
     """Numbers from a listing, one up with every line."""
-    found = [re.match(r"[ \t]*(\d{1,5})(?:[ \t]?[:|.)│]|(?=[ \t]|$))(.*)", line) for line in text.strip("\n").split("\n")]
+    found = [
+        re.match(r"[ \t]*(\d{1,5})(?:[ \t]?[:|.)│]|(?=[ \t]|$))(.*)", line) for line in text.strip("\n").split("\n")
+    ]
     numbers = [int(match[1]) for match in found if match]
     if len(numbers) < 3 or len(numbers) != len(found) or numbers != [*range(numbers[0], numbers[0] + len(numbers))]:
         return None
@@ -230,7 +236,7 @@ def tabs(text: str) -> str | None:
     """Tabs and spaces mixed, where only one width of a tab makes sense of them, or any width makes the same."""
     if not re.search(r"^ *\t", text, re.MULTILINE) or len(text) > 50_000:
         return None
-    read = {}
+    read: dict[str, str] = {}
     for width in (4, 8, 2):
         wide = "\n".join(_margin(line, width) for line in text.split("\n"))
         tree = parse(wide)

@@ -17,7 +17,8 @@ _TOKEN = re.compile(
     r"<\|[a-z_]{2,30}\|>|<｜[^｜\s]{2,30}｜>|</?s>|<(?:start_of_turn|end_of_turn|eos|bos|pad|unk)>|\[/?INST\]"
 )
 _SPEAKER = re.compile(
-    r"(?:#{1,4}[ \t]*|\*\*)?(?P<role>User|Human|Assistant|AI|System|Instruction|Response)(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*",
+    r"(?:#{1,4}[ \t]*|\*\*)?(?P<role>User|Human|Assistant|AI|System|Instruction|Response)"
+    r"(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*",
     re.IGNORECASE,
 )
 _ROLE = re.compile(r"\s*(?P<role>user|assistant|system|human|model|tool)\b:?[ \t]*(?:\n|(?=<\|)|$)", re.IGNORECASE)

@@ -34,7 +34,9 @@ KINDS: Mapping[str, Kind] = {
     "body_too_large": Kind("provider", "a body of more bytes than any reply has; it was not read"),
     # Damaged on the way.
     "body_cut": Kind("channel", "JSON or compressed bytes that end too early, or do not decode"),
-    "stream_cut": Kind("channel", "an event stream that ended without a word of being finished, its program open"),
+    "stream_cut": Kind(
+        "channel", "an event stream that ended without a word of being finished, and no whole program in it"
+    ),
     "control_characters": Kind("channel", "NUL or other control characters in the code"),
     "replacement_characters": Kind("channel", "U+FFFD or lone surrogates in the code: bytes were lost"),
     "token_leak": Kind("channel", "a tokenizer's own marks in the code that could not be undone for certain"),

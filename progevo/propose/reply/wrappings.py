@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -59,10 +60,8 @@ def json_values(text: str) -> Iterator[Wrapped]:
     if not values and text.lstrip()[:1] in tuple("{[(\"'") and len(text) < 100_000:
         tree = parse(text.strip())
         if isinstance(tree, ast.Module) and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
-            try:
+            with contextlib.suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
                 values.append(ast.literal_eval(tree.body[0].value))
-            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-                pass
     leaves = [leaf for value in values for leaf in strings(value, "", 0)][:MAX_LEAVES]
     leaves.sort(key=lambda leaf: _NAMES.index(leaf[0]) if leaf[0] in _NAMES else len(_NAMES))
     yield from (Wrapped(leaf) for _, leaf in leaves if len(leaf) > 10 and leaf != text)

@@ -85,24 +85,32 @@ class TestWrapping:
         assert same(reply.source, program)
 
     def test_a_fence_in_a_docstring_at_the_margin_does_not_end_the_program(self):
-        program = 'def solve(values, limit):\n    """Sums.\n\n```python\nsolve([1], 2)\n```\n    """\n    return values\n'
+        program = (
+            'def solve(values, limit):\n    """Sums.\n\n```python\nsolve([1], 2)\n```\n    """\n    return values\n'
+        )
         reply = read(corpus.BEFORE + corpus.fence(program) + corpus.AFTER)
         assert same(reply.source, program)
 
     def test_a_broken_answer_is_not_replaced_by_an_earlier_block_or_a_later_turn(self):
-        good, broken = corpus.fence(PROGRAMS["plain"]), corpus.fence("def solve(values, limit):\n    return val9.3192\n")
+        good, broken = (
+            corpus.fence(PROGRAMS["plain"]),
+            corpus.fence("def solve(values, limit):\n    return val9.3192\n"),
+        )
         assert read(f"Draft:\n\n{good}\n\nFinal:\n\n{broken}").verdict == "damaged"
         assert read(f"{broken}<|im_end|>\n<|im_start|>assistant\n{good}").verdict == "damaged"
         parent = corpus.fence(corpus.PARENT)
         assert read(f"Original:\n\n{parent}\n\nImproved:\n\n{broken}").verdict == "damaged"
 
     def test_smart_quotes_in_strings_stay_and_those_around_strings_become_straight(self):
-        text = "def solve(values, limit):\n    # “so”\n    label = “first” if values else ‘one’\n    return label, 'a “b” c'\n"
+        text = "def solve(values, limit):\n    # “so”\n"
+        text += "    label = “first” if values else ‘one’\n    return label, 'a “b” c'\n"
         want = text.replace("“first”", '"first"').replace("‘one’", "'one'")
         assert read(corpus.fence(text)).source == want
 
     def test_a_draft_with_the_same_name_in_reasoning_is_never_the_answer(self):
-        reply = read("<think>\n" + corpus.fence(PROGRAMS["plain"]) + "\nNo, better not.\n</think>\n\nI have no answer yet.")
+        reply = read(
+            "<think>\n" + corpus.fence(PROGRAMS["plain"]) + "\nNo, better not.\n</think>\n\nI have no answer yet."
+        )
         assert (reply.verdict, reply.kind) == ("damaged", "prose")
 
 
@@ -123,15 +131,19 @@ class TestNoOp:
 
 
 class TestDamage:
-    @pytest.mark.parametrize("name", corpus.SIMPLE)
-    @pytest.mark.parametrize("kind", corpus.DAMAGED)
+    @pytest.mark.parametrize(
+        ("kind", "name"),
+        [
+            (kind, name)
+            for kind, damage in corpus.DAMAGED.items()
+            for name in corpus.SIMPLE
+            if damage(PROGRAMS[name]) != PROGRAMS[name]
+        ],
+    )
     @pytest.mark.parametrize("wrap", [corpus.fence, lambda p: corpus.BEFORE + corpus.fence(p) + corpus.AFTER, str])
     def test_damage_to_characters_is_undone_to_the_byte(self, wrap, kind, name):
         program = PROGRAMS[name]
-        text = corpus.DAMAGED[kind](program)
-        if text == program:
-            pytest.skip("this program has nothing that this damage changes")
-        reply = read(wrap(text))
+        reply = read(wrap(corpus.DAMAGED[kind](program)))
         assert reply.verdict == "recovered"
         assert same(reply.source, program)
 
@@ -156,7 +168,10 @@ class TestDamage:
         for before, mark in (("", ""), (corpus.BEFORE, "```python\n"), ("", "```\n")):
             for end in range(len(program) - 1):
                 reply = read(before + mark + program[:end], "length")
-                assert (reply.verdict, reply.fault) == ("damaged", "budget" if (mark + program[:end]).strip() else "model")
+                assert (reply.verdict, reply.fault) == (
+                    "damaged",
+                    "budget" if (mark + program[:end]).strip() else "model",
+                )
 
     def test_a_fence_left_open_is_a_cut_where_the_entry_point_gives_nothing_back(self):
         start = "def solve(values, limit):\n    kept = []\n    for value in values:\n        kept.append(value)\n"
@@ -171,7 +186,25 @@ class TestDamage:
         program = rng.choice(list(PROGRAMS.values()))
         at = rng.randrange(len(program))
         end = min(len(program), at + rng.choice([0, 0, 1, 5, 12]))
-        piece = rng.choice(["9", "$", "?", "’", "val", "</br>", "proceed", "self.", "0x", "(", ")", "\n", "return", "é", program[at : at + 9]])
+        piece = rng.choice(
+            [
+                "9",
+                "$",
+                "?",
+                "’",
+                "val",
+                "</br>",
+                "proceed",
+                "self.",
+                "0x",
+                "(",
+                ")",
+                "\n",
+                "return",
+                "é",
+                program[at : at + 9],
+            ]
+        )
         spliced = program[:at] + piece + program[end:]
         reply = read(rng.choice([corpus.fence, lambda p: corpus.BEFORE + corpus.fence(p) + corpus.AFTER, str])(spliced))
         if tree(spliced) is None:

@@ -41,9 +41,6 @@ _OPTIONS = (
     click.option(
         "--model-policy", type=click.Choice(["fixed", "bandit"]), help="How a model is chosen.  [default: fixed]"
     ),
-    click.option("--max-calls", type=int, help="Replies to draw in the whole run."),
-    click.option("--max-tokens", type=int, help="Tokens of the whole run (of one reply: --reply-tokens)."),
-    click.option("--max-cost", type=float, metavar="USD", help="US dollars of the whole run."),
     click.option(
         "--price",
         multiple=True,
@@ -65,7 +62,7 @@ def model_options(command: Command) -> Command:
     return command
 
 
-def given(flags: Mapping[str, Any]) -> dict[str, Any]:
+def model_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Flags as settings: an option that may be given again and was not is none. Raises `ConfigError`."""
     found: dict[str, Any] = {name: None if value == () else value for name, value in flags.items()}
     text = found.get("extra_body")
