@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -170,7 +171,7 @@ class HeldOutRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     right: str | None
 
 
-class Tested(Line, frozen=True, tag="tested"):
+class HeldOut(Line, frozen=True, tag="tested"):
     """What a node is worth on the held-out part: one run, or as many as `repeats` says."""
 
     index: int
@@ -203,7 +204,7 @@ class Ended(Line, frozen=True, tag="ended"):
     measured: EndMeasured
 
 
-Event = Started | Asked | Told | Confirmed | Tested | Resumed | Ended
+Event = Started | Asked | Told | Confirmed | HeldOut | Resumed | Ended
 
 
 def plain(node: Node) -> Node:
@@ -314,7 +315,7 @@ def node_of(line: Told, program: Program | None, log_tail: str = "") -> Node:
         parent=line.parent,
         candidate=Candidate(
             program=program,
-            origin=line.origin,
+            origin=sys.intern(line.origin),  # a few words for a hundred thousand nodes
             reason=line.remark,
             draws=tuple(
                 Draw(

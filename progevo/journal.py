@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -126,7 +127,7 @@ def read_run(folder: Path, *, logs: bool = False) -> Record:
     """
     record = Record(folder=folder)
     tails: dict[int, str] = {}
-    for event in read_events(folder):
+    for event in _uncollected(read_events(folder)):
         if not isinstance(event, Told):
             record.apply(event)
             continue
@@ -153,6 +154,17 @@ def read_events(folder: Path) -> Iterator[Event]:
                     yield _event(path, number, line)
     except OSError as error:
         raise RunError(f"{folder} is not a run folder: its {FILE} cannot be read ({error.strerror})") from None
+
+
+def _uncollected(events: Iterator[Event]) -> Iterator[Event]:
+    """The events, with the cyclic garbage collector at rest: it would walk through all nodes again and again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield from events
+    finally:
+        if was:
+            gc.enable()
 
 
 def _event(path: Path, number: int, line: bytes) -> Event:

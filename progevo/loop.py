@@ -239,7 +239,7 @@ class Loop:
                 )
                 for run in runs
             )
-            self.note(events.Tested(index=node.index, runs=held_out, measured=measured))
+            self.note(events.HeldOut(index=node.index, runs=held_out, measured=measured))
         return reason
 
     def _runs(self, node: Node, split: str) -> list[Outcome]:

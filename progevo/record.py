@@ -15,7 +15,7 @@ from typing import overload
 
 from progevo.budget import Budget, Spent
 from progevo.errors import RunError
-from progevo.events import Asked, Confirmed, Drift, Ended, Event, Resumed, Started, Tested, Told, node_of, outcome_of
+from progevo.events import Asked, Confirmed, Drift, Ended, Event, HeldOut, Resumed, Started, Told, node_of, outcome_of
 from progevo.twins import Twins
 from progevo.types import Ask, Node, Outcome, Program
 
@@ -116,7 +116,7 @@ class Record:
                 self._tell(event, node)
             case Confirmed():
                 self._confirm(event)
-            case Tested():
+            case HeldOut():
                 self._test(event)
             case Resumed():
                 self.budget = event.budget
@@ -201,7 +201,7 @@ class Record:
     def _crown(self, index: int, score: float) -> None:
         self.best, self.best_score, self.spent.since_best = index, score, 0
 
-    def _test(self, event: Tested) -> None:
+    def _test(self, event: HeldOut) -> None:
         if not self.looking:
             self.looking = True
             self.looks += 1
@@ -221,18 +221,21 @@ class StoredProgram(Program):
     """A program in a run folder, read when somebody looks at its text; its `id` and `twin` are known without."""
 
     def __init__(self, folder: Path, id: str, twin: str | None) -> None:
-        # Where a cached property and a field of the parent class would put them; a frozen value has no other way in.
-        self.__dict__.update(_folder=folder, id=id, **({"twin": twin} if twin is not None else {}))
+        # Where the parent's cached properties would keep them; a frozen value has no other way in.
+        object.__setattr__(self, "_folder", folder)
+        object.__setattr__(self, "id", id)
+        if twin is not None:
+            object.__setattr__(self, "twin", twin)
 
     def __getattr__(self, name: str) -> str:
         if name != "source":
             raise AttributeError(name)
-        path = self.__dict__["_folder"] / "programs" / f"{self.id}.py"
+        path: Path = object.__getattribute__(self, "_folder") / "programs" / f"{self.id}.py"
         try:
             source: str = path.read_bytes().decode("utf-8", "surrogatepass")
         except OSError as error:
             raise RunError(f"the journal names {path}, which cannot be read: {error.strerror}") from None
-        self.__dict__["source"] = source
+        object.__setattr__(self, "source", source)
         return source
 
     def __eq__(self, other: object) -> bool:

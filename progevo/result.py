@@ -29,6 +29,9 @@ FILE = "result.json"
 
 Result = dict[str, Any]
 
+#: What is capped, and counted.
+BUDGETS = ("iterations", "evaluations", "calls", "tokens", "cost_usd", "seconds")
+
 
 def build_result(record: Record, shape: Mapping[str, Json]) -> Result:
     """The content of result.json. `shape` is the search's own summary.
@@ -55,7 +58,8 @@ def build_result(record: Record, shape: Mapping[str, Json]) -> Result:
         "workers": start.workers,
         "repeats": start.repeats,
         "acceptance": start.acceptance,
-        "budget": dataclasses.asdict(record.budget),
+        "budget": {name: getattr(record.budget, name) for name in BUDGETS},
+        "stops": {"patience": record.budget.patience, "target": record.budget.target},
         "spent": {
             "iterations": spent.told,
             "evaluations": spent.evaluations,

@@ -58,13 +58,36 @@ def result_lines(result: dict[str, Any]) -> list[str]:
     ]
     if result["reply_damage"]["drawn"]:
         lines += damage_lines(result["reply_damage"])[:2]
+    if islands := result.get("islands"):
+        lines.insert(2, islands_line(islands))
     if found["node"] == 0:
         lines.append("nothing better than the seed was found")
     elif gain["test"] is not None:
         word = {True: "resolved", False: "unresolved: inside its noise", None: "its noise is unknown"}[gain["resolved"]]
         error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""
-        lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}")
+        lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}; on search {number(gain['search'])}")
+        if gain["interval"] is not None:
+            low, high = gain["interval"]
+            level = 100 * (1 - 0.05 / 2 ** (result["held_out"]["looks"] - 1))
+            lines.append(f"  {level:g} % interval {low:+.5f} to {high:+.5f}; the least that could be resolved is")
+            lines[-1] += f" {gain['resolvable']:.5f}"
+        if gain["catastrophic"] is not None:
+            lines.append(f"  {gain['catastrophic']} test cases that the seed had right are now wrong")
+    if result["held_out"]["looks"] > 1:
+        lines.append(f"the test part has been opened {result['held_out']['looks']} times: its bar is higher now")
+    if result["drift"]:
+        lines.append(f"changed since the start: {', '.join(each['name'] for each in result['drift'])}")
     return lines
+
+
+def islands_line(islands: list[dict[str, Any]]) -> str:
+    """How many programs, cells and generations the islands hold, in order."""
+    each = {name: [island[name] for island in islands] for name in ("programs", "cells", "generation")}
+    listed = {name: " ".join(map(str, values)) for name, values in each.items()}
+    return (
+        f"islands   {len(islands)}: {sum(each['programs'])} programs ({listed['programs']}), {sum(each['cells'])} cells"
+        f" ({listed['cells']}), generations {listed['generation']}"
+    )
 
 
 def node_facts(record: Record, index: int) -> dict[str, Any]:
@@ -78,6 +101,7 @@ def node_facts(record: Record, index: int) -> dict[str, Any]:
         "parent": node.parent,
         "origin": node.candidate.origin,
         "twin_of": node.twin_of,
+        "same_answer_as": node.same_answer_as,
         "score": node.score if node.outcome.ok else None,
         "program": program.id if program is not None else None,
         "source": program.source if program is not None else None,
@@ -179,8 +203,39 @@ def preview_lines(plan: dict[str, Any]) -> list[str]:
     return lines
 
 
-def search_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """The table of `progevo bench search`."""
+def replay_lines(found: dict[str, Any]) -> list[str]:
+    """What a replay found, and what the best scored again."""
+    lines = [*found["differences"]] or [f"{found['nodes']} nodes: the search asks for the same, the files are the same"]
+    for row in found["rescored"] or []:
+        word = {True: "the same", False: "DIFFERENT", None: "a noisy task"}[row["same"]]
+        again = number(row["again"]) if row["again"] is not None else row["status"]
+        lines.append(f"node {row['node']}: recorded {number(row['recorded'])}, again {again}: {word}")
+    return lines
+
+
+def bench_search_lines(found: dict[str, Any]) -> list[str]:
+    """The two tables of `progevo bench search`."""
+    return ["Flat PUCT", *tree_lines(found["rows"]), "", "islands", *island_lines(found["islands"])]
+
+
+def island_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """What the islands cost, beside OpenEvolve's database."""
+    head = f"{'nodes':>8} {'living':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'OpenEvolve ms CPU':>18} {'ratio':>8}"
+    lines = [head]
+    for row in rows:
+        theirs = row["openevolve"]
+        beside = f"{theirs['cpu_ms']['median']:>18.4f} {row['ratio']:>8.1f}" if theirs else f"{'not installed':>18}"
+        cost = row["cpu_ms"]
+        lines.append(f"{row['nodes']:>8} {row['programs']:>6} {cost['median']:>18.4f} {cost['p95']:>8.4f} {beside}")
+    if any(row["openevolve"] is None for row in rows):
+        lines.append("OpenEvolve's own database is measured beside them where it is installed: pip install openevolve")
+    else:
+        lines.append(f"OpenEvolve {rows[0]['openevolve']['version']}, its database alone")
+    return lines
+
+
+def tree_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """What Flat PUCT costs, beside its formula."""
     head = f"{'nodes':>8} {'depth':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'plain ms CPU':>14} {'ratio':>8}"
     return [
         head,

@@ -12,7 +12,7 @@ import click
 from progevo.cli.group import data_option, draining, json_option, main, show, task_option
 from progevo.cli.models import model_flags, model_options
 from progevo.errors import ConfigError
-from progevo.show import preview_lines, result_lines
+from progevo.show import preview_lines, replay_lines, result_lines
 
 if TYPE_CHECKING:
     from progevo.budget import Budget
@@ -153,23 +153,15 @@ def resume(
     """
     from dataclasses import replace
 
-    from progevo.config import settings_of
     from progevo.journal import read_run
     from progevo.run import resume as go_on
 
-    record = read_run(folder)
-    first = record.start
-    assert first is not None
-    moved = {"task": task, "data": str(data) if data is not None else None}
-    given = {**first.settings, **{name: value for name, value in moved.items() if value is not None}}
-    if "task" not in given:
-        raise ConfigError(f"{folder} was run from Python: go on with it by progevo.resume, or name its task (--task)")
-    settings = settings_of(given)
+    settings = _settings(folder, task, data)
     domain = _domain(settings)
     _session(
         settings,
         domain,
-        replace(record.budget, **_caps(caps)),
+        replace(read_run(folder).budget, **_caps(caps)),
         folder,
         lambda **session: go_on(
             folder,
@@ -193,6 +185,98 @@ def report(folder: Path, as_json: bool) -> None:
 
     result = write(folder)
     show(result, as_json, lambda: result_lines(result))
+
+
+@main.command(short_help="A run's tree once more.")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--rescore", "count", type=int, help="Also run the seed and so many of the best again.")
+@task_option
+@data_option
+@json_option
+def replay(folder: Path, count: int | None, task: str | None, data: Path | None, as_json: bool) -> None:
+    """Rebuild a run's tree from its journal, without the proposer. Exits with 1 where something differs."""
+    from progevo.journal import read_run
+    from progevo.replay import check_task, rescore
+    from progevo.replay import replay as measure
+
+    if count is not None and count < 1:
+        raise ConfigError(f"--rescore is {count}; it must be at least 1")
+    found: dict[str, Any] = {**measure(folder), "rescored": None}
+    if count is not None:
+        from progevo.sandbox.probe import open_sandbox
+
+        domain = _domain(_settings(folder, task, data))
+        check_task(read_run(folder), domain)
+        found["rescored"] = rescore(folder, domain, open_sandbox(domain.profile, "cold"), count)
+    rows = found["rescored"] or []
+    show(found, as_json, lambda: replay_lines(found))
+    sys.exit(1 if found["differences"] or any(row["same"] is False for row in rows) else 0)
+
+
+@main.command(short_help="Searches at equal budgets.")
+@click.argument("folders", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@task_option
+@click.option("--search", "searches", multiple=True, help="A search to run and compare; given again for each.")
+@click.option("--seeds", type=int, help="Seeds 0, 1, ... for each search.  [default: 3]")
+@click.option("--iterations", type=int, help="Candidates to propose in each run.  [default: 40]")
+@click.option("--max-evaluations", type=int, help="Runs in the sandbox, the same for each run.")
+@click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
+@click.option("--schedule", help="serial, ordered, sync or async.")
+@click.option("--proposer", help="Who writes candidates.  [default: mutate]")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the runs go.  [default: under runs/]")
+@data_option
+@json_option
+def compare(
+    folders: tuple[Path, ...],
+    task: str | None,
+    searches: tuple[str, ...],
+    seeds: int | None,
+    out: Path | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Compare finished runs (RUN...), or run searches for it (--task T --search A --search B --seeds K).
+
+    Median and spread over seeds, and paired differences. Unequal budgets are refused.
+    """
+    from progevo.compare import compare as measure
+    from progevo.compare import compare_lines
+
+    given = [name for name, value in flags.items() if value is not None]
+    if folders and (task or searches or seeds is not None or out or given):
+        raise ConfigError("compare takes runs that are there, or --task and --search to make them, not both")
+    made = folders or tuple(_runs_to_compare(task, searches, 3 if seeds is None else seeds, out, flags))
+    found = measure(made)
+    show(found, as_json, lambda: compare_lines(found))
+
+
+def _runs_to_compare(
+    task: str | None, searches: tuple[str, ...], seeds: int, out: Path | None, flags: dict[str, Any]
+) -> list[Path]:
+    from progevo.compare import run_all
+    from progevo.config import read_settings
+    from progevo.plan import new_folder
+    from progevo.run import run as start
+
+    flags["data"] = str(flags["data"]) if flags["data"] is not None else None
+    settings = read_settings(None, {**flags, "task": task})
+    domain = _domain(settings)
+
+    def one(search: str, seed: int, folder: Path) -> None:
+        click.echo(f"{search}, seed {seed}: {folder}", err=True)
+        start(
+            domain,
+            search=search,
+            proposer=settings.chosen_proposer,
+            budget=_budget(settings),
+            workers=settings.workers,
+            schedule=settings.schedule,
+            seed=seed,
+            out=folder,
+            settings=settings.given(),
+        )
+
+    return run_all(one, searches, seeds, out or new_folder("compare", domain.name, 0))
 
 
 def _session(
@@ -226,6 +310,20 @@ def _session(
     progress.done()
     if not whole:
         sys.exit(130)
+
+
+def _settings(folder: Path, task: str | None, data: Path | None) -> Settings:
+    """The settings of a run that is there; its task and data may have moved since."""
+    from progevo.config import settings_of
+    from progevo.journal import read_run
+
+    first = read_run(folder).start
+    assert first is not None
+    moved = {"task": task, "data": str(data) if data is not None else None}
+    given = {**first.settings, **{name: value for name, value in moved.items() if value is not None}}
+    if "task" not in given:
+        raise ConfigError(f"{folder} was run from Python: go on with it by progevo.resume, or name its task (--task)")
+    return settings_of(given)
 
 
 def _domain(settings: Settings) -> Domain:

@@ -217,11 +217,11 @@ def weights(fitnesses: Sequence[float]) -> list[float]:
     Without negative fitness among programs that work they are those of _sample_from_island_weighted: the fitness, at
     least 0.001. Else all are counted from the lowest. Large ones are divided by the largest, so that no sum overflows.
     """
-    valid = [fitness for fitness in fitnesses if fitness > -math.inf]
-    lowest = min(valid, default=0.0)
-    floor = min(0.0, lowest)
-    unit = max(1.0, -floor, max(valid, default=0.0))
-    return [max(fitness / unit - floor / unit, LEAST_WEIGHT / unit) for fitness in fitnesses]
+    valid = [fitness for fitness in fitnesses if fitness > -math.inf] or [0.0]
+    lowest = min(0.0, min(valid))
+    unit = max(1.0, -lowest, max(valid))
+    shift, least = lowest / unit, LEAST_WEIGHT / unit
+    return [weight if (weight := fitness / unit - shift) > least else least for fitness in fitnesses]
 
 
 def _at_least(least: int, name: str, value: int) -> None:
