@@ -191,6 +191,47 @@ def test_a_provider_that_refuses_ends_with_4_and_the_line_that_resumes(tmp_path,
     assert json.loads((tmp_path / "r" / "result.json").read_text())["stop_reason"] == "proposer_failed"
 
 
+def test_a_run_whose_server_dies_resumes_and_ends_as_if_nothing_had_happened(
+    tmp_path, task, progevo, serve, served, chat
+):
+    """The server dies in the middle of a candidate's redraws; what was paid for before is not asked for again."""
+
+    def program(request):
+        size = sum(map(len, (message["content"] for message in request["messages"])))
+        return f"```python\ndef solve(x):\n    return {request['seed'] % 1000} + {size}\n```"
+
+    def script(number, request):
+        # By its seed, a third of all requests gets no program, whoever asks when.
+        return served(body=chat("no" if request["seed"] % 3 == 0 else program(request)))
+
+    whole, dead = serve(script), {"after": 4}
+
+    def dying(number, request):
+        return script(number, request) if number < dead["after"] else served(status=503, body=b"gone")
+
+    words = ["--task", task, "--model", "m", "--model-seed", "--iterations", 6, "--call-deadline", 0.3, "--seed", 3]
+    code, out, err = progevo("run", *words, "--base-url", whole.url, "--out", tmp_path / "whole", "--json")
+    assert code == 0, err
+    expected = json.loads(out)
+    assert expected["reply_damage"]["damaged"] > 0
+    mortal = serve(dying)
+    code, _, err = progevo("run", *words, "--base-url", mortal.url, "--out", tmp_path / "r")
+    assert code == 4
+    assert f"progevo resume {tmp_path / 'r'}" in err
+    dead["after"] = 10**6
+    before = len(mortal.requests)
+    code, out, err = progevo("resume", tmp_path / "r", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    for name in ("counts", "best", "gain", "tree", "stop_reason"):
+        assert found[name] == expected[name]
+    for name in ("drawn", "damaged", "recovered", "by_kind", "by_fault"):
+        assert found["reply_damage"][name] == expected["reply_damage"][name]
+    assert found["spent"]["tokens"] == expected["spent"]["tokens"]
+    answered = 4 + len(mortal.requests) - before
+    assert answered == len(whole.requests) == expected["spent"]["calls"]
+
+
 def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path, task, progevo):
     before = sorted(tmp_path.iterdir())
     words = ["run", "--task", task, "--model", "m=3", "--model", "n", "--reply-tokens", 500, "--iterations", 10]
