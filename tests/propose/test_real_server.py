@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import re
 import selectors
 import subprocess
@@ -19,6 +20,7 @@ from progevo.errors import ProposerError
 from progevo.propose import close
 from progevo.propose.archive import read_recording
 from progevo.propose.open import open_proposer
+from progevo.types import Brief, Candidate, Node, Outcome
 
 if importlib.util.find_spec("xllamacpp") is None:
     pytest.skip("the wheel xllamacpp, with llama.cpp's server, is not installed here", allow_module_level=True)
@@ -105,33 +107,20 @@ def test_s3e1_runs_against_it(noise, ask):
     assert result["stop_reason"] == "iterations"
 
 
-def test_its_own_seed_gives_its_own_noise_again(noise, toy):
-    import random
-
-    from progevo.types import Brief, Candidate, Node, Outcome
-
+def test_its_own_seed_gives_its_own_noise_again(noise, toy, tmp_path):
     seed = Candidate(program=Program("def solve(x):\n    return 0\n"), origin="seed")
     node = Node(index=0, step=0, parent=None, candidate=seed, outcome=Outcome(status="ok", score=0.0))
+    llm = Llm(model=("local",), base_url=noise, model_seed=True, reply_tokens=40, reply_attempts=1)
     texts = []
-    for step in (1, 1, 2):
-        bodies = []
-
-        class Watch:
-            def __init__(self, send):
-                self.send, self.close = send, send.close
-
-            def __call__(self, payload, timeout_s):
-                response = self.send(payload, timeout_s)
-                bodies.append(json.loads(response.body)["choices"][0]["message"]["content"])  # noqa: B023
-                return response
-
-        llm = Llm(model=("local",), base_url=noise, model_seed=True, reply_tokens=40, reply_attempts=1)
-        proposer = open_proposer("llm", toy(), llm=llm)
-        proposer._endpoint._send = Watch(proposer._endpoint._send)
+    for number, step in enumerate((1, 1, 2)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        proposer = open_proposer("llm", toy(), llm=llm, folder=folder)
         rng = random.Random(f"progevo 0 {step} propose")
         proposer.propose(Brief(step=step, parent=node, history=(node,), rng=rng))
         close(proposer)
-        texts += bodies
+        (recorded,) = read_recording(folder)[step]
+        texts.append(json.loads(recorded.body)["choices"][0]["message"]["content"])
     assert texts[0] == texts[1] != texts[2]
 
 
