@@ -18,9 +18,10 @@ from progevo.propose.reply.damage import named, repeats
 from progevo.propose.reply.message import FILTERED, LENGTH
 from progevo.propose.reply.program import Judge
 from progevo.propose.reply.reader import Found, read
+from progevo.propose.reply.steps import STEPS
 from progevo.propose.reply.verdict import KINDS, Fault, Kind, Reply, Verdict
 
-__all__ = ["KINDS", "Fault", "Kind", "Reply", "Verdict", "read_reply", "read_text"]
+__all__ = ["KINDS", "STEPS", "Fault", "Kind", "Reply", "Verdict", "read_reply", "read_text"]
 
 #: A longer text is not searched: ten times the longest program.
 MAX_TEXT = 1_000_000

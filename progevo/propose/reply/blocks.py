@@ -7,6 +7,7 @@ or in a quotation, and its closing fence may stand up to three columns further i
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,13 +15,19 @@ from progevo.propose.reply.prose import is_prose
 
 #: Lines, each with its end; Python's own idea of a line end.
 LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
-_OPEN = re.compile(r"(?P<quote>(?: {0,3}> ?)*+)(?P<margin>[ \t]*+)(?P<run>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)")
+_OPEN = re.compile(
+    r"(?P<quote>(?: {0,3}> ?)*+)(?P<margin>[ \t]*+(?P<item>(?:\d{1,3}[.)]|[-*+])[ \t]+)?+)"
+    r"(?P<run>`{3,}+|~{3,}+)(?P<info>[^\r\n]*+)"
+)
 _RUN = re.compile(r"`{3,}+|^[ \t>]*+~{3,}+", re.MULTILINE)
 #: What a fence's first line may say beside code: one word of language or file name, attributes.
 LANGUAGE = re.compile(
-    r"[ \t]*+(?:python[\w.]*+|py\d?|pycon|ipython\d?|text|txt|code|none|plaintext|sage|cython)(?![^\W\d])(?::\S*+)?",
+    r"[ \t]*+(?:i?python[\d.]*+|py\d?|pycon|text|txt|code|none|plaintext|sage|cython)"
+    r"(?:(?=(?:import|from|def|class) )|(?![^\W\d])(?::\S*+)?)",
     re.I,
 )
+#: Blank to the eye.
+BLANK = " \t\r\n\u200b\u200c\u200d\u2060\ufeff\u00a0"
 #: What code may begin with on a fence's own line, and attributes do not.
 _CODE = re.compile(r"(?:import|from|def|class|async def) \w|@\w|[bfru]?[\"']|\w+ = ")
 #: Marks past this count are not paired freely; no honest reply has as many.
@@ -57,7 +64,7 @@ def fenced(text: str) -> list[Block]:
         body = line[0]
         if opening["quote"]:
             body = re.sub(r"^(?: {0,3}> ?)*+", "", body, count=opening["quote"].count(">"))
-        bare = body.strip()
+        bare = body.strip(BLANK)
         if bare and set(bare) == {opening["run"][0]} and len(bare) >= len(opening["run"]):
             if columns(body) < columns(opening["margin"] + "x") + 4:
                 blocks.append(_block(lines, opening, start, closed=True, inner=inner))
@@ -66,6 +73,11 @@ def fenced(text: str) -> list[Block]:
             inner = True
         lines.append(body)
     if opening is not None:
+        # A closing fence that was itself cut off still shows that the program had ended.
+        whole = [line for line in lines if line]
+        if whole and (rest := whole[-1].strip()) and rest in opening["run"][:2]:
+            blocks.append(_block(whole[:-1], opening, start, closed=True, inner=False, steps=("half-fence",)))
+            return blocks
         blocks.append(_block(lines, opening, start, closed=False, inner=False))
     return blocks
 
@@ -76,22 +88,27 @@ def columns(line: str) -> int:
     return len(expanded) - len(expanded.lstrip(" "))
 
 
-def _block(lines: list[str], opening: re.Match[str], start: int, *, closed: bool, inner: bool) -> Block:
+def _block(
+    lines: list[str], opening: re.Match[str], start: int, *, closed: bool, inner: bool, steps: tuple[str, ...] = ()
+) -> Block:
     margin = len(opening["margin"])
-    steps = ["unquote"] if opening["quote"] else []
+    done = [*steps, "unquote"] if opening["quote"] else [*steps]
     label = LANGUAGE.match(opening["info"])
     head = opening["info"][label.end() if label else 0 :].strip()
     if margin:
-        steps.append("unindent")
-        lines = [line[min(margin, len(line) - len(line.lstrip(" \t"))) :] for line in lines]
+        done.append("unindent")
+        if opening["item"]:
+            lines = textwrap.dedent("".join(lines)).splitlines(keepends=True)
+        else:
+            lines = [line[min(margin, len(line) - len(line.lstrip(" \t"))) :] for line in lines]
     if _CODE.match(head):
-        steps.append("code-on-fence-line")
+        done.append("code-on-fence-line")
         lines = [head + "\n", *lines]
     if inner:
-        steps.append("inner-fence")
+        done.append("inner-fence")
     if not closed:
-        steps.append("unclosed-fence")
-    return Block(text="".join(lines), start=start, closed=closed, steps=tuple(steps))
+        done.append("unclosed-fence")
+    return Block(text="".join(lines), start=start, closed=closed, steps=tuple(done))
 
 
 def stretches(text: str, start: int = 0) -> Iterator[Block]:
@@ -131,12 +148,12 @@ def closes(text: str, mark: re.Match[str]) -> bool:
     """Whether a mark can close: it ends a line, or begins one and words of prose or a token follow."""
     after = text[mark.end() : mark.end() + 200].partition("\n")[0]
     begins = not text[: mark.start()].rpartition("\n")[2].strip()
-    return not after.strip() or (begins and (after[0] in " \t<`~" or is_prose(after)))
+    return not after.strip(BLANK) or (begins and (after[0] in " \t<`~" or is_prose(after)))
 
 
 def glued(text: str, mark: re.Match[str]) -> bool:
     """Whether words follow a mark on its line."""
-    return text[mark.end() :].partition("\n")[0].strip() != ""
+    return text[mark.end() :].partition("\n")[0].strip(BLANK) != ""
 
 
 def joined(blocks: list[Block]) -> Iterator[Block]:

@@ -31,6 +31,8 @@ def is_prose(line: str) -> bool:
     first = _FIRST.match(body)
     if first is None or first[0] in _KEYWORDS or _CODE_AFTER.match(body, first.end()):
         return False
+    if first[0][0].isupper() and re.search(r"[.!?:…]$", body) and not re.search(r"[=(\[{]", body):
+        return True
     words = _WORDS.findall(body)
     plain = [word for word in words if word not in _KEYWORDS]
     if len(plain) < 2:

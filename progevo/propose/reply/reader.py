@@ -7,16 +7,17 @@ define it and does not parse is repaired or the reply is damaged; an earlier blo
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from progevo.edit import apply, recognise
-from progevo.propose.names import defined, unbound
+from progevo.propose.names import bindings, defined, unbound
 from progevo.propose.reply.blocks import Block, fenced, joined, stretches
 from progevo.propose.reply.program import MAX_PROGRAM, Judge, Sight
-from progevo.propose.reply.repairs import HUSKS, REPAIRS
+from progevo.propose.reply.repairs import HUSKS, PROSE, REPAIRS
 from progevo.propose.reply.turns import speech
 from progevo.propose.reply.wrappings import WRAPPINGS
 
@@ -61,16 +62,20 @@ class Reading(NamedTuple):
     text: str
     steps: tuple[str, ...]
     closed: bool
+    #: One of the steps rests on so little that a program which lacks a name is not believed.
+    doubtful: bool
 
 
 def read(text: str, judge: Judge) -> Found | Nothing:
     """The program in a text, or what is there in its place."""
     first: Nothing | None = None
     no_op: Found | None = None
-    waiting = [Reading(text, (), False)]
+    waiting = [Reading(text, (), False, False)]
     seen = {text}
     for reading in waiting:
         result = read_plainly(reading.text, judge)
+        if isinstance(result, Found) and reading.doubtful and lacking(result, judge):
+            continue
         if isinstance(result, Found):
             steps = reading.steps + result.steps
             result = replace(result, steps=steps, closed=result.closed or reading.closed)
@@ -95,10 +100,14 @@ def unwrapped(reading: Reading) -> Iterator[Reading]:
     for text in (reading.text,) if len(answers) != 1 else answers:
         for wrapping in WRAPPINGS:
             for inner in wrapping.open(text):
-                yield Reading(inner.text, (*reading.steps, wrapping.name), reading.closed or inner.closed)
+                yield Reading(
+                    inner.text, (*reading.steps, wrapping.name), reading.closed or inner.closed, reading.doubtful
+                )
         for repair in REPAIRS:
             if repair.anywhere and (plain := repair.mend(text)) is not None:
-                yield Reading(plain, (*reading.steps, repair.name), reading.closed)
+                yield Reading(
+                    plain, (*reading.steps, repair.name), reading.closed, reading.doubtful or repair.doubtful(text)
+                )
 
 
 def read_plainly(text: str, judge: Judge) -> Found | Nothing:
@@ -146,16 +155,15 @@ def read_answer(text: str, judge: Judge) -> Found | Nothing:
             break
     if (chosen := choice(found)) and (not chosen.no_op or target is None):
         return chosen
-    if form := recognise(text):
+    result = (between_marks(text, judge, target) or mended(longer(text, target), judge)) if target else None
+    if result is None and (form := recognise(text)):
         return edited(text, form, judge)
-    if elided and target is None and choice(found) is None:
+    if result is None and elided and target is None and choice(found) is None:
         return Nothing(text=elided.text, sight=judge.look(elided.text), closed=True, kind="elided")
-    result = (
-        between_marks(text, judge, target)
-        or mended(target, judge)
-        or (first_program(joined(blocks), judge) if not found else None)
-        or (mended(Block(text=text, start=0, closed=False), judge) if not blocks or target is None else None)
-    )
+    if result is None and target is None:
+        result = between_marks(text, judge, target) or mended([Block(text=text, start=0, closed=False)], judge)
+    if result is None and not found:
+        result = first_program(joined(blocks), judge)
     if isinstance(result, Found):
         return result
     nearest = result.text if result else (target or other or elided or Block(text=text, start=0, closed=False)).text
@@ -226,36 +234,66 @@ def edited(text: str, form: str, judge: Judge) -> Found | Nothing:
 
 def between_marks(text: str, judge: Judge, target: Block | None) -> Found | None:
     """A program between two fence marks that CommonMark does not pair; not before the block that is meant."""
-    # The opening mark itself is part of the stretch that is searched: three marks and an information string.
-    start = max(0, text.rfind("\n", 0, max(0, target.start - 1))) if target else 0
+    start = opening_of(text, target) if target else 0
     found = [
         program
         for block in stretches(text, start)
-        if (program := taken_if_meant(judge, block)) and complete(program, text.replace(block.text, ""), judge)
+        if (program := taken_if_meant(judge, block))
+        # What ends within a line may end too early: then no name may be lacking at all.
+        and complete(program, text.replace(block.text, "") if block.text.endswith("\n") else text, judge)
     ]
     fresh = [program for program in found if not program.no_op]
     best = [program for program in fresh if program.closed] or fresh or found
     return best[0] if best else None
 
 
+def opening_of(text: str, block: Block) -> int:
+    """Where the line begins that opens a block."""
+    return max(0, text.rfind("\n", 0, max(0, block.start - 1)))
+
+
 def taken_if_meant(judge: Judge, block: Block) -> Found | None:
     return taken(judge, block) if judge.mentions(block.text) else None
 
 
+def left_out_of(plain: str, text: str) -> str:
+    """The lines of a text that a shorter one has not."""
+    kept = set(plain.split("\n"))
+    return "\n".join(line for line in text.split("\n") if line not in kept)
+
+
 def complete(found: Found, left: str, judge: Judge) -> bool:
     """Whether a program needs nothing of the text around it that was left out: names that it reads and lacks."""
-    tree = judge.look(found.source).tree
-    return tree is None or not unbound(tree) & set(re.findall(r"\w+", left))
+    return not lacking(found, judge) & set(re.findall(r"\w+", left))
+
+
+def lacking(found: Found, judge: Judge) -> set[str]:
+    """The names that a program reads and binds nowhere; none where it imports all that a module has."""
+    tree = judge.tree(found.source)
+    if not isinstance(tree, ast.Module) or "*" in bindings(tree):
+        return set()
+    return {name for name in unbound(tree) if not name.startswith("__")}
 
 
 def first_program(blocks: Iterable[Block], judge: Judge) -> Found | None:
     return next((program for block in blocks if (program := taken(judge, block))), None)
 
 
-def mended(block: Block | None, judge: Judge) -> Found | Nothing | None:
-    """A block after the fewest repairs that make it a program; `None` where none do."""
-    if block is None or len(block.text) > MAX_PROGRAM or not judge.mentions(block.text):
-        return None
+def longer(text: str, target: Block) -> list[Block]:
+    """A block that does not parse, and the longest stretch that it may be the beginning of (a fence in a docstring)."""
+    ways = stretches(text, opening_of(text, target))
+    return [target, *[block for block in ways if block.start == target.start and block.closed][:1]]
+
+
+def mended(blocks: Iterable[Block], judge: Judge) -> Found | Nothing | None:
+    """The first of some blocks that a few repairs make a program, after the fewest of them; `None` where none do."""
+    for block in blocks:
+        if len(block.text) <= MAX_PROGRAM and judge.mentions(block.text) and (result := repaired(block, judge)):
+            return result
+    return None
+
+
+def repaired(block: Block, judge: Judge) -> Found | Nothing | None:
     waiting: list[tuple[str, tuple[str, ...]]] = [(block.text, ())]
     seen = {block.text}
     for text, steps in waiting:
@@ -270,8 +308,8 @@ def mended(block: Block | None, judge: Judge) -> Found | Nothing | None:
                 return Nothing(text=plain, sight=sight, closed=True, kind="elided")
             closed = block.closed or "prose-after" in done
             program = taken(judge, Block(text=plain, start=0, closed=closed, steps=block.steps + done))
-            if program and complete(program, text.replace(plain.strip(), ""), judge):
-                return program
+            if program and (repair not in PROSE or complete(program, left_out_of(plain, text), judge)):
+                return None if repair.doubtful(text) and lacking(program, judge) else program
             if sight.state == "broken" or (sight.state == "outside" and judge.confined):
                 waiting.append((plain, done))
     return None

@@ -20,12 +20,21 @@ from progevo.propose.reply.prose import without_prose_after, without_prose_befor
 
 
 class Repair(NamedTuple):
-    """One repair. `anywhere`: the damage may have hit fences and wrappings too, so whole replies are tried with it."""
+    """One repair.
+
+    `anywhere`: the damage may have hit fences and wrappings too, so whole replies are tried with it. `sign` is
+    what it undoes, where fewer than `MIN_LEAKS` of them may as well stand in place of something that was lost.
+    """
 
     name: str
     mend: Callable[[str], str | None]
     about: str
     anywhere: bool = False
+    sign: re.Pattern[str] | None = None
+
+    def doubtful(self, text: str) -> bool:
+        """Whether the damage shows so seldom in a text that what it makes of it must be looked at twice."""
+        return self.sign is not None and len(self.sign.findall(text)) < MIN_LEAKS
 
 
 # --- characters -----------------------------------------------------------------------------------------------------
@@ -43,6 +52,7 @@ _SMART = re.compile(
 )
 _SPACES = dict.fromkeys("\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B))), " ")
 _INVISIBLE = dict.fromkeys("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff\u180e\ufe0f", "")
+_UNSEEN = re.compile("[" + "".join(_INVISIBLE) + "]")
 _FULL_WIDTH = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {"、": ",", "。": ".", "．": "."}
 _DASHES = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63", "-")
 _OPERATORS = {"≥": ">=", "≤": "<=", "≠": "!=", "⩾": ">=", "⩽": "<=", "×": "*", "÷": "/", "∗": "*", "→": "->", "∕": "/"}
@@ -57,6 +67,11 @@ def in_code(table: Mapping[str, str]) -> Callable[[str], str | None]:
         return _LEXEME.sub(lambda found: found[0] if found["opaque"] else table.get(found[0], found[0]), text)
 
     return mend
+
+
+def wide_spaces(text: str) -> str | None:
+    """No-break spaces and their like. Whoever makes them of the blanks of code makes them of those of strings too."""
+    return "".join(_SPACES.get(one, one) for one in text) if in_code(_SPACES)(text) not in (None, text) else None
 
 
 def byte_order_mark(text: str) -> str | None:
@@ -85,12 +100,11 @@ def mojibake(text: str) -> str | None:
     """UTF-8 that was read as Windows-1252 or Latin-1."""
 
     def again(found: re.Match[str]) -> str:
-        for encoding in ("cp1252", "latin-1"):
-            try:
-                return found[0].encode(encoding).decode("utf-8")
-            except UnicodeError:
-                continue
-        return found[0]
+        try:
+            raw = [one.encode("cp1252", "ignore") or one.encode("latin-1") for one in found[0]]
+            return b"".join(raw).decode("utf-8")
+        except UnicodeError:
+            return found[0]
 
     return re.sub(r"[\x80-\uffff]{2,200}", again, text) if re.search("[ÂÃâïã][\x80-\uffff]", text) else None
 
@@ -161,7 +175,7 @@ def entities(text: str) -> str | None:
     meant = {html.unescape(entity) for entity in found}
     if not found or (len(found) == 1 and any(character in _ENTITY.sub("", text) for character in meant)):
         return None  # whoever escapes one escapes all: this one came in otherwise
-    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text.replace("&nbsp;", " "))
 
 
 def escaped_line_ends(text: str) -> str | None:
@@ -201,13 +215,14 @@ def unquote(text: str) -> str | None:
 def language_label(text: str) -> str | None:
     """A first line that is nothing but the name of the language: a fence's, without the fence."""
     first, _, rest = text.lstrip("\r\n").partition("\n")
+    rest = re.sub(r"\A(?:Copy(?: code)?|Edit|Run)[ \t]*\n", "", rest)  # the buttons of a web page
     label = LANGUAGE.match(first)
     return rest if label and rest.strip() and not first[label.end() :].strip(" \t\r:") else None
 
 
 def prompts(text: str) -> str | None:
     """A session in Python's shell: `>>>` and `...` before every line of code, results between them."""
-    mark = re.compile(r"[ \t]{0,8}(?:>>>|\.\.\.|In \[\d+\]:|[ \t]+\.{3,}:) ?")
+    mark = re.compile(r"[ \t]{0,8}(?:>>>|\.{3,}:|\.\.\.|In \[\d+\]:) ?")
     lines = text.split("\n")
     if not any(re.match(r"[ \t]{0,8}(?:>>>|In \[\d+\]:)", line) for line in lines):
         return None
@@ -267,6 +282,12 @@ HUSKS: tuple[Repair, ...] = (
     Repair("heredoc", heredoc, "a shell's here-document"),
 )
 
+#: These leave something out, which must be nothing that the program needs.
+PROSE: tuple[Repair, ...] = (
+    Repair("prose-before", without_prose_before, "sentences before the code, without a fence"),
+    Repair("prose-after", without_prose_after, "sentences after the code, without a fence"),
+)
+
 REPAIRS: tuple[Repair, ...] = (
     *HUSKS,
     Repair("byte-order-mark", byte_order_mark, "a byte order mark at the very start"),
@@ -276,21 +297,20 @@ REPAIRS: tuple[Repair, ...] = (
     Repair("line-ends", line_ends, "U+2028, U+2029 or U+0085 for line ends", anywhere=True),
     Repair("byte-level-tokens", byte_level_tokens, "`Ġ`, `Ċ`, `ĉ` for blanks and line ends", anywhere=True),
     Repair("sentencepiece-tokens", sentencepiece_tokens, "`▁` and `<0x0A>` for blanks and bytes", anywhere=True),
-    Repair("entities", entities, "`&lt;` for `<` and its like", anywhere=True),
+    Repair("entities", entities, "`&lt;` for `<` and its like", anywhere=True, sign=_ENTITY),
     Repair("escaped-line-ends", escaped_line_ends, r"`\n` by two characters, throughout", anywhere=True),
     Repair("mojibake", mojibake, "UTF-8 read as Windows-1252 or Latin-1", anywhere=True),
-    Repair("no-break-spaces", in_code(_SPACES), "no-break and other wide spaces in code"),
-    Repair("invisible", in_code(_INVISIBLE), "zero-width characters and byte order marks in code"),
+    Repair("no-break-spaces", wide_spaces, "no-break and other wide spaces, in code and so everywhere"),
+    Repair("invisible", in_code(_INVISIBLE), "zero-width characters and byte order marks in code", sign=_UNSEEN),
     Repair("smart-quotes", smart_quotes, "typographic quotation marks around strings"),
     Repair("full-width", in_code(_FULL_WIDTH), "full-width punctuation, letters and digits in code"),
     Repair("dashes", in_code(_DASHES), "a minus sign or dash for `-` in code"),
     Repair("operators", in_code(_OPERATORS), "`≥`, `≠`, `×` and their like in code"),
     Repair("lone-surrogates", lone_surrogates, "half characters in comments and strings"),
-    Repair("markdown-escapes", markdown_escapes, r"`\_`, `\*` as Markdown escapes them"),
+    Repair("markdown-escapes", markdown_escapes, r"`\_`, `\*` as Markdown escapes them", sign=re.compile(r"\\\W")),
     Repair("prompts", prompts, "`>>>` and `...` of a Python session"),
     Repair("line-numbers", line_numbers, "the line numbers of a listing"),
     Repair("notebook-lines", notebook_lines, "`%magic` and `!shell` lines"),
     Repair("tabs", tabs, "tabs and spaces mixed, where that has one meaning"),
-    Repair("prose-before", without_prose_before, "sentences before the code, without a fence"),
-    Repair("prose-after", without_prose_after, "sentences after the code, without a fence"),
+    *PROSE,
 )

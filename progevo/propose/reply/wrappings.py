@@ -57,9 +57,9 @@ def json_values(text: str) -> Iterator[Wrapped]:
             values.append(value)
         except (ValueError, RecursionError):
             at = begin.end()
-    if not values and text.lstrip()[:1] in tuple("{[(\"'") and len(text) < 100_000:
+    if not values and re.match(r"\s*(?:\w{1,40} = )?[{\[(\"']", text) and len(text) < 100_000:
         tree = parse(text.strip())
-        if isinstance(tree, ast.Module) and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):
+        if isinstance(tree, ast.Module) and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr | ast.Assign):
             with contextlib.suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
                 values.append(ast.literal_eval(tree.body[0].value))
     leaves = [leaf for value in values for leaf in strings(value, "", 0)][:MAX_LEAVES]

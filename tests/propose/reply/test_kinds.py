@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from progevo.propose.reply import KINDS, Reply, read_text
+from progevo.propose.reply import KINDS, STEPS, Reply, read_text
 
 
 def _beside(name: str) -> ModuleType:
@@ -239,3 +239,20 @@ class TestUntouched:
 def test_every_kind_of_damage_has_a_fault_and_a_meaning():
     assert {kind.fault for kind in KINDS.values()} == {"model", "channel", "budget", "provider"}
     assert all(kind.about for kind in KINDS.values())
+
+
+def test_every_kind_and_every_step_is_in_the_docs_with_its_meaning(repo):
+    page = (repo / "docs" / "replies.md").read_text()
+    for name, kind in KINDS.items():
+        assert f"| `{name}` | {kind.fault} | {kind.about} |" in page
+    for name, about in STEPS.items():
+        assert f"| `{name}` | {about} |" in page
+
+
+def test_every_step_that_is_named_is_a_known_one():
+    made = [
+        make(program) for make in (*corpus.WRAPPED.values(), *corpus.DAMAGED.values()) for program in PROGRAMS.values()
+    ]
+    named = {step for text in made for step in read(text).steps}
+    assert named <= set(STEPS)
+    assert len(named) > 25
