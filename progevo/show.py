@@ -144,7 +144,7 @@ def damage_lines(damage: dict[str, Any]) -> list[str]:
     tokens = "unknown" if again["tokens"] is None else again["tokens"]
     lines = [
         f"replies   {damage['drawn']} drawn: {damage['damaged']} damaged, {damage['recovered']} recovered,"
-        f" the others arrived whole",
+        f" {damage['drawn'] - damage['damaged'] - damage['recovered']} whole",
         f"damaged   {damage['rate']:.1%} (95 % interval {low:.1%} to {high:.1%})",
         f"redraws   {again['count']}, {tokens} tokens, {again['seconds']:.1f} s;"
         f" {damage['attempts_allowed'] or 'unknown'} attempts allowed for a candidate",

@@ -92,7 +92,9 @@ def test_intervals_from_the_literature():
 @given(st.integers(0, 500), st.integers(1, 500))
 def test_an_interval_holds_its_share_and_stays_between_0_and_1(count, of):
     count = min(count, of)
-    low, high = wilson(count, of)
+    found = wilson(count, of)
+    assert found is not None
+    low, high = found
     assert 0.0 <= low <= count / of + 1e-12
     assert count / of - 1e-12 <= high <= 1.0
 

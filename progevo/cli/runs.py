@@ -135,6 +135,7 @@ def run(
 @click.option("--iterations", metavar="+N", help="So many more iterations than it had, such as +20.")
 @budget_options
 @click.option("--allow-drift", "allowed", multiple=True, metavar="NAME", help="Something that may have changed since.")
+@click.option("--base-url", help="Where the models are now, if that is not where they were.")
 @task_option
 @data_option
 @json_option
@@ -142,6 +143,7 @@ def resume(
     folder: Path,
     iterations: str | None,
     allowed: tuple[str, ...],
+    base_url: str | None,
     task: str | None,
     data: Path | None,
     as_json: bool,
@@ -157,6 +159,8 @@ def resume(
     from progevo.run import resume as go_on
 
     settings = _settings(folder, task, data)
+    if base_url is not None:
+        settings = replace(settings, base_url=base_url)
     domain = _domain(settings)
     _session(
         settings,

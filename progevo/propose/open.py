@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from progevo.budget import Budget
-from progevo.config import Llm
+from progevo.config import Llm, is_loopback
 from progevo.domain import Domain
 from progevo.errors import ConfigError
 from progevo.propose import Proposer
@@ -76,6 +77,9 @@ def _open_llm(
     again = "" if folder is None else f"; what came before is kept, to go on: progevo resume {shlex.quote(str(folder))}"
     say(f"models    {', '.join(_described(model) for model in models)} at {llm.base_url}")
     key = check_key(os.environ.get("OPENAI_API_KEY"))
+    place = urlsplit(llm.base_url)
+    if key and place.scheme == "http" and not is_loopback(place.hostname or ""):
+        say(f"the key goes to {place.hostname} as plain text: its base URL starts with http and not with https")
     return Asker(
         domain=domain,
         llm=llm,

@@ -22,8 +22,9 @@ from progevo.errors import ConfigError
 #: No reply of a model comes near this; a server that sends more is not answering.
 MAX_BODY_BYTES = 32 * 1024 * 1024
 CONNECT_S = 10.0
-#: Shorter keys are words that local servers ask for ("ollama", "EMPTY"): no secrets, and a program may hold them.
-SECRET_LENGTH = 16
+#: Shorter keys, and these, are words that people give to local servers: no secrets, and a program may hold them.
+SECRET_LENGTH = 8
+PLACEHOLDERS = {"lm-studio", "not-needed", "no-key-required", "sk-no-key-required", "placeholder"}
 
 
 class Response(NamedTuple):
@@ -154,7 +155,7 @@ def check_key(key: str | None) -> str | None:
 
 def hide(key: str | None) -> Callable[[bytes], bytes]:
     """Takes a key out of whatever a server sends back, in the forms in which servers quote one."""
-    if key is None or len(key) < SECRET_LENGTH:
+    if key is None or len(key) < SECRET_LENGTH or key in PLACEHOLDERS:
         return lambda body: body
     quoted = json.dumps(key)[1:-1]
     spelled = {key, quoted, quoted.replace("/", "\\/"), quote(key), quote(key, safe="")}

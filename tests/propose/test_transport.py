@@ -154,6 +154,11 @@ def test_words_that_local_servers_take_for_a_key_stay_in_replies():
         assert hide(word)(body) == body
 
 
+def test_any_other_key_is_a_secret():
+    for key in ("sk-secret", "hunter22", "correct-horse"):
+        assert hide(key)(f"Bearer {key}!".encode()) == b"Bearer [the key]!"
+
+
 def test_a_key_that_cannot_stand_in_a_header_is_refused_without_being_quoted():
     assert check_key(None) is check_key("") is check_key("  ") is None
     assert check_key(f" {KEY}\n") == KEY
