@@ -82,6 +82,8 @@ class Llm:
         taken = sorted(set(self.extra_body) & set(OURS))
         if taken:
             raise ConfigError(f"extra_body holds {', '.join(taken)}, which progevo sets; use the setting of that name")
+        if _holds_none(self.extra_body):
+            raise ConfigError("extra_body holds a null, which config.toml could not record; leave its key out")
         check_base_url(self.base_url)
 
     def table(self) -> dict[str, Any]:
@@ -254,6 +256,12 @@ def apply_limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
             raise ConfigError(f"the limit {name} is {value}; it must be a {'whole ' * (name in whole)}number above 0")
     typed: dict[str, Any] = {name: int(value) if name in whole else float(value) for name, value in changes.items()}
     return dataclasses.replace(limits, **typed)
+
+
+def _holds_none(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_none, value.values()))
+    return value is None or (isinstance(value, list) and any(map(_holds_none, value)))
 
 
 def _above_0(name: str, value: float | None) -> None:

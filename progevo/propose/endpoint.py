@@ -150,9 +150,9 @@ class Endpoint:
                     trouble = f"answered 200 with an error ({reply.kind}): {excerpt(response.body)}"
                     for_good = _advice(reply.error_code or 0) if reply.error_code in FOR_GOOD else ""
                 else:
-                    if response.status == 400 and self._adapt(call.model.name, request, response):
+                    if response.status == 400 and self._adapt(call.model.name, question, request, response):
                         continue
-                    if response.status == 400 and _OVERFLOW.search(_words(response.body)):
+                    if response.status == 413 or (response.status == 400 and _OVERFLOW.search(_words(response.body))):
                         raise Overflow(excerpt(response.body))
                     trouble = f"answered {response.status}: {excerpt(response.body)}"
                     again = response.status in AGAIN and "insufficient_quota" not in _words(response.body)
@@ -191,7 +191,7 @@ class Endpoint:
                     request[other] = value
         return request
 
-    def _adapt(self, model: str, request: Mapping[str, Json], response: Response) -> bool:
+    def _adapt(self, model: str, question: Mapping[str, Json], request: Mapping[str, Json], response: Response) -> bool:
         """Whether a 400 named a parameter that can be done without; it is, from then on."""
         if _OVERFLOW.search(_words(response.body)):
             return False
@@ -201,9 +201,11 @@ class Endpoint:
             return False
         with self._lock:
             changes = self._suited.setdefault(model, {})
-            if name in changes or name in changes.values():
-                return name in changes and name not in request  # another thread's call has learned it meanwhile
-            changes[name] = OPTIONAL[name]
+            known = name in changes or name in changes.values()
+            if not known:
+                changes[name] = OPTIONAL[name]
+        if known:  # another call has learned it while this one was under way, or it is refused under both its names
+            return self._suit(model, question) != request
         instead = f"{OPTIONAL[name]} is sent instead" if OPTIONAL[name] else "it is left out"
         self._say(f"{model}: the endpoint refuses {name}; {instead} from now on ({excerpt(response.body)})")
         return True

@@ -87,7 +87,7 @@ def test_only_what_was_set_is_sent():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("status", [100, 204, 301, 302, 307, 400, 401, 402, 403, 404, 405, 413, 422, 501])
+@pytest.mark.parametrize("status", [100, 204, 301, 302, 307, 400, 401, 402, 403, 404, 405, 422, 501])
 def test_what_only_a_person_can_mend_is_asked_once(status):
     script = Scripted(error(status, "you shall not"))
     with pytest.raises(ProposerError, match=f"answered {status}: you shall not; "):
@@ -233,6 +233,26 @@ def test_a_400_that_names_a_parameter_is_learned_from_once_and_for_all(name, wit
     assert name in script.said[0]
 
 
+def test_calls_that_were_under_way_when_another_learned_it_are_asked_once_more():
+    """Two calls go out with max_tokens; the second is answered when the first has learned better."""
+    script = Scripted(good())
+    llm = Llm(model=("m",), base_url="http://h/v1")
+    inner = []
+
+    def send(payload, timeout_s):
+        request = json.loads(payload)
+        script.sent.append(request)
+        if len(script.sent) == 1:
+            inner.append(ask(script, reply_tokens=50, endpoint=endpoint))  # learns, while the first is under way
+        return error(400, REFUSALS["max_tokens"]) if "max_tokens" in request else good()
+
+    endpoint = Endpoint(llm, send, say=script.said.append, clock=lambda: script.now, pause=script.pause)
+    arrival = ask(script, reply_tokens=50, endpoint=endpoint)
+    assert arrival.request["max_completion_tokens"] == inner[0].request["max_completion_tokens"] == 50
+    assert len(script.sent) == 4
+    assert len(script.said) == 1
+
+
 def test_another_model_is_not_affected_by_what_one_refuses():
     script = Scripted(error(400, REFUSALS["temperature"]), good())
     llm = Llm(model=("m", "n"), base_url="http://h/v1")
@@ -252,16 +272,21 @@ def test_a_400_that_names_the_same_again_ends_it():
 
 
 @pytest.mark.parametrize(
-    ("message", "facts"),
+    ("message", "facts", "status"),
     [
-        ("the request exceeds the available context size, try increasing it", {"type": "exceed_context_size_error"}),
-        ("This model's maximum context length is 8192 tokens; max_tokens is too large", {}),
-        ("Please reduce the length of the messages", {"code": "context_length_exceeded"}),
-        ("prompt is too long: 210000 tokens > 200000 maximum", {}),
+        ("Request Entity Too Large", {}, 413),
+        (
+            "the request exceeds the available context size, try increasing it",
+            {"type": "exceed_context_size_error"},
+            400,
+        ),
+        ("This model's maximum context length is 8192 tokens; max_tokens is too large", {}, 400),
+        ("Please reduce the length of the messages", {"code": "context_length_exceeded"}, 400),
+        ("prompt is too long: 210000 tokens > 200000 maximum", {}, 400),
     ],
 )
-def test_a_prompt_beyond_the_context_is_told_apart_from_a_refused_parameter(message, facts):
-    script = Scripted(error(400, message, **facts))
+def test_a_prompt_beyond_the_context_is_told_apart_from_a_refused_parameter(message, facts, status):
+    script = Scripted(error(status, message, **facts))
     with pytest.raises(Overflow, match=message[:20]):
         ask(script, reply_tokens=50)
     assert len(script.sent) == 1
