@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import threading
 import time
 
@@ -66,6 +67,12 @@ def test_an_answer_without_a_byte_of_its_body_never_arrived(serve, served, statu
     with pytest.raises(Unreachable):
         send(b"{}", 9.0)
     send.close()
+
+
+def test_without_the_extra_a_person_is_told_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ConfigError, match=r"pip install 'progevo\[llm\]'"):
+        Http("http://127.0.0.1:9/v1", None)
 
 
 def test_nobody_there_is_unreachable():
