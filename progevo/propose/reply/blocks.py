@@ -78,7 +78,10 @@ def fenced(text: str) -> list[Block]:
         if whole and (rest := whole[-1].strip()) and rest in opening["run"][:2]:
             blocks.append(_block(whole[:-1], opening, start, closed=True, inner=False, steps=("half-fence",)))
             return blocks
-        blocks.append(_block(lines, opening, start, closed=False, inner=False))
+        ended = whole and whole[-1].rstrip(BLANK).endswith(opening["run"])  # at the end of the last line of code
+        if ended:
+            whole[-1] = whole[-1].rstrip(BLANK).removesuffix(opening["run"])
+        blocks.append(_block(whole, opening, start, closed=bool(ended), inner=False))
     return blocks
 
 

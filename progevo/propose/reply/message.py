@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,10 +70,11 @@ def _error(value: Mapping[str, Any]) -> tuple[str, int | None] | None:
         return None
     if not isinstance(error, Mapping):
         return str(error)[:500], None
-    code = next((int(error[key]) for key in ("code", "status", "status_code") if str(error.get(key)).isdecimal()), None)
-    return str(error.get("message") or error.get("detail") or error.get("type") or "an error without a message")[
-        :500
-    ], code
+    codes = [str(error.get(key)) for key in ("code", "status", "status_code", "type") if error.get(key)]
+    number = next((int(code) for code in codes if re.fullmatch("[0-9]{1,4}", code)), None)
+    said = error.get("message") or error.get("detail") or "an error without a message"
+    words = ", ".join(dict.fromkeys(code[:60] for code in codes))
+    return f"{str(said)[:500]}{f' ({words})' if words else ''}", number
 
 
 def _reported(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def is_prose(line: str) -> bool:
     words = _WORDS.findall(body)
     plain = [word for word in words if word not in _KEYWORDS]
     if len(plain) < 2:
-        return bool(re.search(r"[.!?:…]$", body)) and " = " not in body
+        return first[0][0].isupper() and bool(re.search(r"[.!?:…]$", body)) and " = " not in body
     pairs = re.findall(r"(?=\b([^\W\d_]{2,}),? ([^\W\d_]{2,})\b)", body)
     adjacent = sum(a not in _KEYWORDS and b not in _KEYWORDS for a, b in pairs)
     return adjacent > (1 if "=" in body or body.endswith((";", "{", "}")) else 0)

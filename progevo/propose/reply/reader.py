@@ -17,7 +17,7 @@ from progevo.edit import apply, recognise
 from progevo.propose.names import bindings, defined, unbound
 from progevo.propose.reply.blocks import Block, fenced, joined, stretches
 from progevo.propose.reply.program import MAX_PROGRAM, Judge, Sight
-from progevo.propose.reply.repairs import HUSKS, PROSE, REPAIRS
+from progevo.propose.reply.repairs import HUSKS, OMISSIONS, REPAIRS
 from progevo.propose.reply.turns import speech
 from progevo.propose.reply.wrappings import WRAPPINGS
 
@@ -238,9 +238,7 @@ def between_marks(text: str, judge: Judge, target: Block | None) -> Found | None
     found = [
         program
         for block in stretches(text, start)
-        if (program := taken_if_meant(judge, block))
-        # What ends within a line may end too early: then no name may be lacking at all.
-        and complete(program, text.replace(block.text, "") if block.text.endswith("\n") else text, judge)
+        if (program := taken_if_meant(judge, block)) and complete(program, text.replace(block.text, ""), judge)
     ]
     fresh = [program for program in found if not program.no_op]
     best = [program for program in fresh if program.closed] or fresh or found
@@ -308,7 +306,7 @@ def repaired(block: Block, judge: Judge) -> Found | Nothing | None:
                 return Nothing(text=plain, sight=sight, closed=True, kind="elided")
             closed = block.closed or "prose-after" in done
             program = taken(judge, Block(text=plain, start=0, closed=closed, steps=block.steps + done))
-            if program and (repair not in PROSE or complete(program, left_out_of(plain, text), judge)):
+            if program and (repair not in OMISSIONS or complete(program, left_out_of(plain, text), judge)):
                 return None if repair.doubtful(text) and lacking(program, judge) else program
             if sight.state == "broken" or (sight.state == "outside" and judge.confined):
                 waiting.append((plain, done))

@@ -243,7 +243,7 @@ def line_numbers(text: str) -> str | None:
 def notebook_lines(text: str) -> str | None:
     """Lines of a notebook that are no Python: `%%writefile`, `%time`, `!pip install`."""
     lines = text.split("\n")
-    kept = [line for line in lines if not re.match(r"(?:%%?[a-zA-Z]\w*|![a-zA-Z])", line)]
+    kept = [line for line in lines if not re.match(r"(?:%%?[a-zA-Z]\w*|!\w+)(?:\s|$)", line)]
     return "\n".join(kept) if len(kept) < len(lines) else None
 
 
@@ -283,7 +283,8 @@ HUSKS: tuple[Repair, ...] = (
 )
 
 #: These leave something out, which must be nothing that the program needs.
-PROSE: tuple[Repair, ...] = (
+OMISSIONS: tuple[Repair, ...] = (
+    Repair("notebook-lines", notebook_lines, "`%magic` and `!shell` lines"),
     Repair("prose-before", without_prose_before, "sentences before the code, without a fence"),
     Repair("prose-after", without_prose_after, "sentences after the code, without a fence"),
 )
@@ -310,7 +311,6 @@ REPAIRS: tuple[Repair, ...] = (
     Repair("markdown-escapes", markdown_escapes, r"`\_`, `\*` as Markdown escapes them", sign=re.compile(r"\\\W")),
     Repair("prompts", prompts, "`>>>` and `...` of a Python session"),
     Repair("line-numbers", line_numbers, "the line numbers of a listing"),
-    Repair("notebook-lines", notebook_lines, "`%magic` and `!shell` lines"),
     Repair("tabs", tabs, "tabs and spaces mixed, where that has one meaning"),
-    *PROSE,
+    *OMISSIONS,
 )

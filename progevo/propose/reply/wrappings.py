@@ -49,7 +49,7 @@ def json_values(text: str) -> Iterator[Wrapped]:
     decoder = json.JSONDecoder(strict=False)  # bare line ends within strings are common
     at, tries = 0, 0
     values: list[object] = []
-    while tries < 8 and (begin := re.compile(r'[{\[]\s*["{\[]|^\s*"', re.MULTILINE).search(text, at)):
+    while tries < 8 and (begin := re.compile(r'[{\[]\s*["{\[]|\A\s*"').search(text, at)):
         tries += 1
         start = begin.start() + len(begin[0]) - len(begin[0].lstrip())
         try:

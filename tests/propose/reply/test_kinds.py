@@ -214,6 +214,21 @@ class TestDamage:
         else:
             assert reply.kind in ("no_entrypoint", "no_program", "elided")
 
+    @given(st.integers(0, 2**32))
+    @settings(max_examples=400, deadline=None)
+    def test_what_is_not_ok_is_what_no_longer_parses(self, seed):
+        """What a run's counts mean: ASCII junk, or a piece of another program, anywhere in a fenced program."""
+        rng = random.Random(seed)
+        program, donor = rng.choice(list(PROGRAMS.values())), rng.choice(list(PROGRAMS.values()))
+        at, start = rng.randrange(len(program)), rng.randrange(len(donor))
+        junk = "".join(chr(rng.randrange(32, 127)) for _ in range(rng.randint(1, 8)))
+        junk = rng.choice([junk, donor[start : start + 10]])
+        end = at + rng.choice([0, len(junk)])
+        spliced = program[:at] + rng.choice([junk, ""]) + program[end:]
+        reply = read(rng.choice([corpus.fence(spliced), corpus.BEFORE + corpus.fence(spliced) + corpus.AFTER]))
+        if reply.kind not in ("no_entrypoint", "no_program", "elided"):
+            assert (reply.verdict == "ok") == (tree(spliced) is not None)
+
 
 class TestUntouched:
     @given(corpus.programs())
