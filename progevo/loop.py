@@ -18,7 +18,7 @@ from progevo.execute import open_executor
 from progevo.holdout import Seal
 from progevo.journal import Journal
 from progevo.plan import Plan, now
-from progevo.propose import Proposer, close
+from progevo.propose import Proposer
 from progevo.record import Question, Record
 from progevo.sandbox import Sandbox
 from progevo.search import Search
@@ -83,8 +83,7 @@ class Loop:
                 reason = self._test(reason)
             except BaseException as error:
                 if self.running or isinstance(error, KeyboardInterrupt):
-                    close(self.proposer)  # so that nothing waits for what nobody wants any more
-                    self.sandbox.close()
+                    self.sandbox.close()  # so that nothing waits for what nobody wants any more
                 reason = _REASONS.get(type(error), "failed")
                 raise
             finally:
@@ -225,9 +224,9 @@ class Loop:
         untested = [node for index, node in chosen.items() if index not in record.tested]
         if TEST not in plan.domain.splits or not untested:
             return reason
+        drained = self.stop.is_set()  # whoever stopped the search wants its result; a stop from here on stops this
         self.lock.open()
         self.progress.testing(record.best_node())
-        drained = self.stop.is_set()
         for node in untested:
             if self.stop.is_set() and not drained:
                 return "interrupted"
@@ -275,6 +274,8 @@ class Loop:
             yield
             whole = True
         finally:
+            if not whole and (close := getattr(self.proposer, "close", None)) is not None:
+                close()
             for executor in (self.threads, own):
                 if executor is not None:
                     executor.shutdown(wait=whole, cancel_futures=True)

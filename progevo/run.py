@@ -36,8 +36,8 @@ from progevo.loop import Silence as Silence  # known by this name
 from progevo.plan import Plan, config, new_folder, now, started
 from progevo.propose import Proposer
 from progevo.propose.open import open_proposer
+from progevo.rebuild import rebuild
 from progevo.record import ACCEPTANCES, Record
-from progevo.resume import rebuild
 from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.profile import load_profile

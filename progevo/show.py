@@ -214,8 +214,22 @@ def replay_lines(found: dict[str, Any]) -> list[str]:
 
 
 def bench_search_lines(found: dict[str, Any]) -> list[str]:
-    """The two tables of `progevo bench search`."""
-    return ["Flat PUCT", *tree_lines(found["rows"]), "", "islands", *island_lines(found["islands"])]
+    """The tables of `progevo bench search`."""
+    trees, islands = tree_lines(found["rows"]), island_lines(found["islands"])
+    return ["Flat PUCT", *trees, "", "islands", *islands, "", "the whole loop", *loop_lines(found)]
+
+
+def loop_lines(found: dict[str, Any]) -> list[str]:
+    """What the loop costs around candidates."""
+    journal = found["journal"]
+    lines = [f"journal: {journal['events_per_s']:.0f} events a second on disk ({journal['ms']['median']:.2f} ms each)"]
+    for row in found["outside"]:
+        per_node = f"{row['wall_ms']:.2f} ms wall, {row['cpu_ms']:.2f} ms CPU a node"
+        lines.append(f"outside candidates, {row['workers']} in flight, at {row['nodes']} nodes: {per_node}")
+    for row in found["loop"] or []:
+        rate = f"{row['candidates_per_s']:.1f} candidates a second, {row['outside_share']:.0%} of the time outside them"
+        lines.append(f"recorded replies, {row['workers']} in flight, sandbox {row['sandbox']}: {rate}")
+    return lines if found["loop"] else [*lines, "no sandbox here: progevo doctor says why"]
 
 
 def island_lines(rows: list[dict[str, Any]]) -> list[str]:
