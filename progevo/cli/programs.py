@@ -10,15 +10,16 @@ import click
 
 from progevo.cli.group import bytes_of, data_option, domain_of, json_option, main, show, source_of, task_option
 from progevo.errors import RunError
-from progevo.show import node_facts, node_lines, outcome_facts, result_lines, usage_lines
+from progevo.show import node_facts, node_lines, outcome_facts, reply_facts, reply_lines, result_lines, usage_lines
 
 
 @main.command("show", short_help="A run's result, or one node of it.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("node", type=int, required=False)
+@click.option("--replies", is_flag=True, help="What the model channel did: every reply, and how many were damaged.")
 @json_option
-def show_run(path: Path, node: int | None, as_json: bool) -> None:
-    """A run's result, or one NODE of it: PATH is a run folder or a result.json."""
+def show_run(path: Path, node: int | None, replies: bool, as_json: bool) -> None:
+    """A run's result, or one NODE of it, or its replies: PATH is a run folder or a result.json."""
     from progevo.journal import read_run
     from progevo.result import FILE, read_result
 
@@ -30,6 +31,9 @@ def show_run(path: Path, node: int | None, as_json: bool) -> None:
             raise RunError(f"there is no node {node} in {path}; {told}")
         found = node_facts(record, node)
         show(found, as_json, lambda: node_lines(found))
+    elif replies:
+        channel = reply_facts(read_run(folder))
+        show(channel, as_json, lambda: reply_lines(channel))
     elif path == folder and not os.path.exists(path / FILE):
         record = read_run(path)
         state = "it runs, or was killed" if record.stop_reason is None else f"it ended: {record.stop_reason}"

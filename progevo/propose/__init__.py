@@ -29,3 +29,10 @@ class Proposer(Protocol):
     def propose(self, brief: Brief, /) -> Candidate:
         """One candidate for `brief.parent`."""
         ...
+
+
+def close(proposer: Proposer) -> None:
+    """Gives up what a proposer has in flight and closes what it holds open, if it has a `close()` for that."""
+    end = getattr(proposer, "close", None)
+    if callable(end):
+        end()

@@ -70,6 +70,7 @@ def domain(*, data: Path | None = None) -> Domain:
         entrypoint="train_and_predict",
         seed=Program((here / "seed.py").read_text("utf-8")),
         prompt=(here / "prompt.md").read_text("utf-8"),
+        ask=(here / "ask.md").read_text("utf-8"),
         metric=Metric(name="RMSE", direction="minimize", unit="100,000 USD", aggregate="root_mean"),
         gate=GATE,
         limits=Limits(wall_s=60.0, cpu_s=60, memory_bytes=2048 * MIB),
