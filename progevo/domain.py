@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -42,6 +43,16 @@ class Evaluator(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """What runs of a task have shown, in its metric: what lets a plan say whether the test part can tell a gain."""
+
+    #: The gain of the best over the seed on the test part.
+    gain: float
+    #: The standard error of that gain.
+    test_se: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """A task: what to evolve, how it is confined, and how it is scored.
@@ -51,6 +62,7 @@ class Domain:
         entrypoint: the name that every program must define.
         seed: the program that the search starts from.
         prompt: what a model is told about the task.
+        ask: the template of the question that a model is asked about a program (`progevo.prompt`); its own by default.
         metric: what people see; the search sees scores (larger is better).
         gate: what the gate lets pass.
         limits: what one candidate may use.
@@ -59,6 +71,12 @@ class Domain:
         splits: `("search", "test")`, or `("search",)` for a task without a held-out part.
         data: where the cases come from.
         moves: small rewrites that the offline mutator may use beside its own.
+        noisy: whether one program scores differently from run to run; then a program is run again before it is
+            called best.
+        right: whether a case's value means that the case was got right, for tasks that have such a notion.
+        case_ids: for each split what identifies its cases; a case in both parts is refused before a run.
+        usual: what runs have shown so far.
+        sources: the files that define the task; `find_domain` fills them in.
     """
 
     name: str
@@ -68,11 +86,17 @@ class Domain:
     gate: GatePolicy
     evaluator: Evaluator
     prompt: str = ""
+    ask: str = ""
     limits: Limits = Limits()
     profile: str = "tabular"
     splits: tuple[str, ...] = (SEARCH, TEST)
     data: DataSource = DataSource(source="built-in")
     moves: tuple[Move, ...] = ()
+    noisy: bool = False
+    right: Callable[[float], bool] | None = None
+    case_ids: Mapping[str, Collection[Hashable]] = field(default_factory=dict)
+    usual: Usual | None = None
+    sources: tuple[Path, ...] = ()
 
 
 def find_domain(name: str, *, data: Path | None = None) -> Domain:
@@ -95,7 +119,7 @@ def find_domain(name: str, *, data: Path | None = None) -> Domain:
         raise TaskError(
             f"domain() of the task {name!r} must return a progevo.Domain; it returned {type(made).__name__}"
         )
-    return made
+    return made if made.sources else replace(made, sources=_sources(module))
 
 
 def task_names() -> dict[str, str]:
@@ -125,6 +149,16 @@ def load_task(name: str) -> ModuleType:
         f"there is no task {name!r}; built in are {', '.join(_built_in())};"
         " a folder with a task.py, a .py file or the name of an installed progevo.tasks entry point will do as well"
     )
+
+
+def _sources(module: ModuleType) -> tuple[Path, ...]:
+    """The file of a task, or all Python files and prompts of its folder."""
+    if module.__file__ is None:
+        return ()
+    path = Path(module.__file__)
+    if path.name != "task.py":
+        return (path,)
+    return tuple(sorted(found for found in path.parent.iterdir() if found.suffix in (".py", ".md")))
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+from array import array
 
 from progevo import gate
 from progevo.domain import Domain
@@ -87,7 +90,16 @@ def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) ->
         cases=score.cases,
         log_tail=execution.log_tail,
         usage=execution.usage,
+        answer_id=_answer_id(answer),
     )
+
+
+def _answer_id(answer: Answer) -> str:
+    """See `Outcome.answer_id`: the answer as it came over the wire, numbers bit for bit."""
+    digest = hashlib.sha256(json.dumps(answer.value, sort_keys=True).encode("utf-8", "backslashreplace"))
+    for numbers in answer.arrays:
+        digest.update(b"%d:" % len(numbers) + array("d", numbers).tobytes())
+    return digest.hexdigest()
 
 
 def _plain(score: Score) -> Score:

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
+from progevo.holdout import planning_line
 from progevo.types import Node
 
 if TYPE_CHECKING:
@@ -28,9 +29,13 @@ class Lines:
         workers = f"{plan.workers} worker{'s' * (plan.workers != 1)}"
         self.say(f"task      {domain.name}: {metric_words(plan)}")
         self.say(f"data      {domain.data.source}{rows}")
-        self.say(f"search    {plan.search}, {plan.iterations} iterations, {workers}, seed {plan.seed}")
+        caps = {"iterations": plan.iterations, **plan.budget.caps()}
+        capped = ", ".join(f"{value:g} {name}" for name, value in caps.items())
+        self.say(f"search    {plan.search}, {capped}, {workers}, {plan.schedule.name}, seed {plan.seed}")
         self.say(f"proposer  {plan.proposer}")
         self.say(f"sandbox   {box.backend} {box.version}, {box.rung}, profile {box.profile}")
+        if (expected := planning_line(domain, plan.repeats)) is not None:
+            self.say(f"test      {expected}")
         self.say(f"folder    {plan.folder}")
 
     def told(self, node: Node, best: Node) -> None:
@@ -58,6 +63,11 @@ class Lines:
         assert self._plan is not None
         folder = self._plan.folder
         self.say(f"written to {folder}: best.py, result.json and every candidate (progevo show {folder} NODE)")
+
+    def unfinished(self) -> None:
+        """How to go on with a run that was stopped."""
+        if self._plan is not None:
+            self.say(f"progevo resume {self._plan.folder} goes on with it")
 
     def close(self) -> None: ...
 

@@ -10,118 +10,97 @@ import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from progevo.domain import Domain
+import msgspec
+
+from progevo import channel
 from progevo.errors import RunError
-from progevo.sandbox import Confinement
-from progevo.types import Json, Metric, Node, Outcome, Status
+from progevo.files import write_file
+from progevo.record import Record, lost_cases
+from progevo.statistics import Sample, difference
+from progevo.twins import no_op
+from progevo.types import Json, Node, Status
 
 SCHEMA = "progevo.result/1"
 FILE = "result.json"
 
 Result = dict[str, Any]
 
-#: The half-width of a 95 % interval in standard errors, for a normal distribution.
-Z_95 = 1.96
+#: What is capped, and counted.
+BUDGETS = ("iterations", "evaluations", "calls", "tokens", "cost_usd", "seconds")
 
 
-def build_result(
-    *,
-    domain: Domain,
-    nodes: Sequence[Node],
-    tested: Mapping[int, Outcome],
-    confinement: Confinement,
-    proof: Mapping[str, Json] | None,
-    search: str,
-    constants: Mapping[str, Json],
-    shape: Mapping[str, Json],
-    proposer: str,
-    seed: int,
-    workers: int,
-    iterations: int,
-    evaluations: int,
-    seconds: float,
-    stop_reason: str,
-    versions: Mapping[str, str],
-    started: str,
-    ended: str,
-) -> Result:
-    """The content of result.json."""
-    first, best = nodes[0], best_of(nodes)
+def build_result(record: Record, shape: Mapping[str, Json]) -> Result:
+    """The content of result.json. `shape` is the search's own summary.
+
+    Raises `RunError` where the record holds no scored program.
+    """
+    best, start = record.best_node(), record.start
+    assert start is not None
+    nodes, spent = record.nodes, record.spent
     counts = Counter(node.outcome.status for node in nodes)
     copies = [node for node in nodes if node.twin_of is not None]
-    no_ops = sum(_repeats_its_parent(node, nodes) for node in copies)
+    no_ops = sum(no_op(node, nodes) for node in copies)
+    usage = channel.models(nodes)
     return {
         "schema": SCHEMA,
-        "task": domain.name,
-        "data": dataclasses.asdict(domain.data),
-        "metric": {"name": domain.metric.name, "direction": domain.metric.direction, "unit": domain.metric.unit},
-        "trust": "host_scored",
-        "search": {"name": search, **constants},
-        "proposer": {"name": proposer, "models": []},
-        "seed": seed,
-        "schedule": "serial" if workers == 1 else "ordered",
-        "workers": workers,
-        "budget": {**_budget(iterations=iterations)},
+        "task": start.task,
+        "data": dataclasses.asdict(start.data),
+        "metric": {"name": start.metric.name, "direction": start.metric.direction, "unit": start.metric.unit},
+        "trust": start.trust,
+        "search": {"name": start.search, **start.constants},
+        "proposer": {"name": start.proposer, "models": [each["name"] for each in usage], "usage": usage},
+        "seed": start.seed,
+        "schedule": start.schedule,
+        "workers": start.workers,
+        "repeats": start.repeats,
+        "acceptance": start.acceptance,
+        "budget": {name: getattr(record.budget, name) for name in BUDGETS},
+        "stops": {"patience": record.budget.patience, "target": record.budget.target},
         "spent": {
-            "iterations": len(nodes) - 1,
-            "evaluations": evaluations,
-            "calls": 0,
-            "tokens": 0,
-            "cost_usd": 0.0,
-            "seconds": round(seconds, 3),
+            "iterations": spent.told,
+            "evaluations": spent.evaluations,
+            "calls": spent.calls,
+            "tokens": None if spent.unknown_tokens else spent.tokens,
+            "cost_usd": None if spent.unknown_cost else spent.cost_usd,
+            "seconds": round(spent.seconds, 3),
         },
-        "stop_reason": stop_reason,
+        "stop_reason": record.stop_reason,
         "counts": {status: counts[status] for status in get_args(Status)},
         "duplicates": len(copies) - no_ops,
         "no_ops": no_ops,
-        "seed_program": {"id": _id(first), **_worth(domain.metric, first, tested)},
-        "best": {"id": _id(best), "node": best.index, **_worth(domain.metric, best, tested), "file": "best.py"},
-        "gain": gain(domain.metric, first, best, tested),
+        "same_answers": sum(node.same_answer_as is not None for node in nodes),
+        "seed_program": {"id": _id(nodes[0]), **_worth(record, nodes[0])},
+        "best": {"id": _id(best), "node": best.index, **_worth(record, best), "file": "best.py"},
+        "top": [{"id": _id(node), "node": node.index, **_worth(record, node)} for node in record.ranked(start.top)],
+        "gain": gain(record),
+        "held_out": {"looks": record.looks, "evaluations": spent.held_out},
         **shape,
         "sandbox": {
-            "backend": confinement.backend,
-            "rung": confinement.rung,
-            "version": confinement.version,
-            "kernel": confinement.kernel,
-            "profile": confinement.profile,
-            "limits": dataclasses.asdict(domain.limits),
-            "limits_refused": confinement.limits_refused,
-            "proof": dict(proof) if proof is not None else None,
+            **msgspec.structs.asdict(start.sandbox),
+            "limits": dataclasses.asdict(start.limits),
+            "proof": start.measured.proof,
         },
-        # No model is asked yet: nothing was drawn, so nothing could arrive damaged, and there is no rate.
-        "reply_damage": {
-            "drawn": 0,
-            "damaged": 0,
-            "recovered": 0,
-            "by_kind": {},
-            "by_fault": {},
-            "attempts_allowed": None,
-            "redraws": {"count": 0, "tokens": 0, "seconds": 0.0},
-            "rate": None,
-            "interval": None,
-        },
-        "versions": dict(versions),
-        "started": started,
-        "ended": ended,
+        "reply_damage": channel.reply_damage(nodes, start.settings.get("reply_attempts")),
+        "drift": [msgspec.structs.asdict(each) for each in record.drift],
+        "versions": start.versions,
+        "started": start.measured.started,
+        "ended": record.ended if record.stop_reason is not None else None,
     }
 
 
-def best_of(nodes: Sequence[Node]) -> Node:
-    """The node with the largest score, the first of equals: a copy never displaces its original."""
-    return max(nodes, key=lambda node: node.score)
-
-
-def gain(metric: Metric, first: Node, best: Node, tested: Mapping[int, Outcome]) -> dict[str, Json]:
+def gain(record: Record) -> dict[str, Json]:
     """How much better the best is than the seed, on search and on test; above 0 is better for every metric.
 
-    `test_se` is the standard error of the paired difference over the test cases, `interval` its 95 % interval;
-    a gain whose interval holds 0 is not resolved. `resolvable` is the least gain that these cases could resolve.
+    `docs/statistics.md` says what each value means. Where the best is the seed, or failed on the test part, nothing
+    can be said about a gain there.
     """
-    searched = best.score - first.score
+    start = record.start
+    assert start is not None
+    searched = record.best_score - record.nodes[0].score
     found: dict[str, Json] = {
         "search": searched if math.isfinite(searched) else None,
         "test": None,
@@ -129,43 +108,38 @@ def gain(metric: Metric, first: Node, best: Node, tested: Mapping[int, Outcome])
         "interval": None,
         "resolved": None,
         "resolvable": None,
+        "gap": None,
         "catastrophic": None,
     }
-    before, after = tested.get(first.index), tested.get(best.index)
-    if before is None or after is None or not (before.ok and after.ok):
+    before, after = record.tested.get(0, ()), record.tested.get(record.best, ())
+    if not before or not after or not all(run.ok for run in (*before, *after)):
         return found
-    difference = after.score - before.score
-    if not math.isfinite(difference):
+    if record.best == 0:
+        return {**found, "test": 0.0, "resolved": False, "gap": 0.0}
+    samples = [[Sample(score=run.score, cases=run.cases) for run in runs] for runs in (before, after)]
+    noisy, looks = start.confirm, max(1, record.looks)
+    known = difference(start.metric, *samples, seed=str(start.seed), noisy=noisy, looks=looks)
+    if known is None:
         return found
-    found["test"] = difference
-    error = paired_standard_error(metric, before.cases, after.cases)
-    if error is not None:
-        low, high = difference - Z_95 * error, difference + Z_95 * error
-        found.update(test_se=error, interval=[low, high], resolved=not low <= 0.0 <= high, resolvable=Z_95 * error)
+    return {
+        **found,
+        "test": known.value,
+        "test_se": known.standard_error,
+        "interval": list(known.interval) if known.interval is not None else None,
+        "resolved": known.resolved,
+        "resolvable": known.resolvable,
+        "gap": searched - known.value if math.isfinite(searched) else None,
+        "catastrophic": lost_cases(record.right[0][0], record.right[record.best][0]),
+    }
+
+
+def write(folder: Path, record: Record, shape: Mapping[str, Json]) -> Result:
+    """Writes `best.py` and `result.json`; returns what the latter holds. Both follow from the journal."""
+    found, program = build_result(record, shape), record.best_node().candidate.program
+    assert program is not None
+    write_file(folder / "best.py", program.source.encode("utf-8", "surrogatepass"))
+    write_file(folder / FILE, to_json(found).encode())
     return found
-
-
-def paired_standard_error(metric: Metric, before: Sequence[float], after: Sequence[float]) -> float | None:
-    """The standard error of the difference between two metric values over the same cases; `None` if unknown.
-
-    For a mean it is that of the mean difference. For a root mean (RMSE from squared errors) the delta method gives
-    the difference's influence of one case: s_b/(2 r_b) - s_a/(2 r_a), with s the case's value and r the metric's.
-    """
-    count = len(before)
-    if metric.aggregate is None or count < 2 or len(after) != count:
-        return None
-    if metric.aggregate == "root_mean" and min(*before, *after) < 0:
-        return None  # these cannot be what an RMSE is made of
-    scale_before = scale_after = 1.0
-    if metric.aggregate == "root_mean":
-        roots = [math.sqrt(math.fsum(cases) / count) for cases in (before, after)]
-        if not all(roots):
-            return None
-        scale_before, scale_after = 1 / (2 * roots[0]), 1 / (2 * roots[1])
-    influence = [scale_after * b - scale_before * a for a, b in zip(before, after, strict=True)]
-    mean = math.fsum(influence) / count
-    variance = math.fsum((value - mean) ** 2 for value in influence) / (count - 1)
-    return math.sqrt(variance / count)
 
 
 def read_result(path: Path) -> Result:
@@ -184,24 +158,19 @@ def to_json(result: Result) -> str:
     return json.dumps(result, allow_nan=False, indent=2) + "\n"
 
 
-def _repeats_its_parent(node: Node, nodes: Sequence[Node]) -> bool:
-    """Whether a copy is one of its own parent, which may be a copy itself."""
-    return node.parent is not None and node.twin_of in (node.parent, nodes[node.parent].twin_of)
-
-
-def _worth(metric: Metric, node: Node, tested: Mapping[int, Outcome]) -> dict[str, Json]:
-    outcome = tested.get(node.index)
+def _worth(record: Record, node: Node) -> dict[str, Json]:
+    """A node's value on search (that of its confirmation, where there is one) and on test, the mean of its runs."""
+    start = record.start
+    assert start is not None
+    runs = record.tested.get(node.index, ())
+    searched = record.confirmed.get(node.index, node.outcome)
+    whole = bool(runs) and all(run.ok for run in runs)
     return {
-        "search": metric.value(node.score) if node.outcome.ok else None,
-        "test": metric.value(outcome.score) if outcome is not None and outcome.ok else None,
-        "test_status": outcome.status if outcome is not None else None,
+        "search": start.metric.value(searched.score) if searched.ok else None,
+        "test": start.metric.value(math.fsum(run.score for run in runs) / len(runs)) if whole else None,
+        "test_status": runs[-1].status if runs else None,
     }
 
 
 def _id(node: Node) -> str | None:
     return node.candidate.program.id if node.candidate.program is not None else None
-
-
-def _budget(*, iterations: int) -> dict[str, Json]:
-    unlimited = dict.fromkeys(("evaluations", "calls", "tokens", "cost_usd", "seconds"))
-    return {"iterations": iterations, **unlimited}

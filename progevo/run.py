@@ -1,75 +1,51 @@
 """The loop. One candidate's way through the house, in order and never backwards:
 
-    Search.ask -> Proposer.propose -> gate.check -> Sandbox.run(harness, program, inputs) -> score (host)
-      -> Outcome -> Journal.append (fsync) -> Search.tell -> progress
+    Search.ask -> Journal -> [Proposer.propose -> gate.check -> Sandbox.run(harness, program, inputs) -> score (host)]
+      -> Outcome -> Journal.append (fsync) -> Record, Search.tell -> progress
 
-With several workers that many candidates are in flight, but they are told strictly in the order of asking. So the
-tree depends on the seed and the number of workers alone, never on which candidate happened to end first.
+What stands in brackets is `progevo.judge`, in as many threads as there are workers; everything else happens here, in
+one thread. Everything that the loop knows is in its `Record`, which follows from the journal alone: so `resume` is
+`read_run`, a search led through what was asked and told, and the same loop. The order of asking and telling is the
+schedule's (`progevo.schedule`), when to stop the budget's (`progevo.budget`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
-import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import tomli_w
 
 from progevo import result as results
-from progevo.domain import SEARCH, TEST, Domain
-from progevo.errors import ConfigError, ProgevoError, ProposerError, SandboxUnavailable, TaskError
-from progevo.evaluate import confine, evaluate, job_of, screen
-from progevo.execute import open_executor
-from progevo.journal import Journal, write_file
-from progevo.plan import Plan, config, new_folder, now, versions
+from progevo.budget import Budget
+from progevo.domain import SEARCH, Domain
+from progevo.errors import ConfigError
+from progevo.evaluate import job_of
+from progevo.events import Resumed
+from progevo.files import write_file
+from progevo.fingerprint import check_drift, drift, fingerprint
+from progevo.holdout import blind, check_parts, seal
+from progevo.journal import Journal, read_run
+from progevo.loop import Loop, Progress
+from progevo.loop import Silence as Silence  # known by this name
+from progevo.plan import Plan, config, new_folder, now, started
 from progevo.propose import Proposer
+from progevo.propose.open import open_proposer
+from progevo.rebuild import rebuild
+from progevo.record import ACCEPTANCES, Record
 from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
+from progevo.schedule import schedule_of
 from progevo.search import Search
 from progevo.search.catalogue import make_search
-from progevo.types import Ask, Brief, Candidate, Node, Outcome
-
-#: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
-REPEATABLE = {"ok", "crashed", "bad_output"}
-
-#: So many lost sandboxes one after another, and the host is not fit to go on.
-LOST_IN_A_ROW = 3
-
-
-class Progress(Protocol):
-    """Hears what a run does, in order, from one thread."""
-
-    def started(self, plan: Plan, /) -> None: ...
-    def told(self, node: Node, best: Node, /) -> None: ...
-    def stopping(self, in_flight: int, /) -> None: ...
-    def testing(self, best: Node, /) -> None: ...
-
-
-class Silence:
-    """A `Progress` that shows nothing."""
-
-    def started(self, plan: Plan) -> None: ...
-    def told(self, node: Node, best: Node) -> None: ...
-    def stopping(self, in_flight: int) -> None: ...
-    def testing(self, best: Node) -> None: ...
-
-
-def _mutate(domain: Domain) -> Proposer:
-    from progevo.propose.mutate import Mutate  # libcst takes 0.2 s to import: only for whoever proposes
-
-    return Mutate(moves=domain.moves, entrypoint=domain.entrypoint)
-
-
-PROPOSERS: Mapping[str, Callable[[Domain], Proposer]] = {"mutate": _mutate}
+from progevo.types import Json
 
 
 def run(
@@ -78,11 +54,17 @@ def run(
     search: str = "era",
     constants: Mapping[str, Any] | None = None,
     proposer: str | Proposer = "mutate",
-    iterations: int = 40,
+    iterations: int | None = None,
+    budget: Budget | None = None,
     workers: int = 1,
+    schedule: str | None = None,
     seed: int = 0,
+    repeats: int = 1,
+    acceptance: str = "mean",
+    top: int = 1,
     out: str | Path | None = None,
     sandbox: str | Sandbox = "auto",
+    executor: Executor | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -93,245 +75,186 @@ def run(
         domain: the task.
         search: which search, by the word people type ("era", "openevolve"; see `progevo.search.catalogue`).
         constants: the search's constants by name, where they differ from its own.
-        proposer: a name ("mutate") or a `Proposer` of your own.
-        iterations: how many candidates to propose.
+        proposer: a name ("mutate", "recorded:FILE") or a `Proposer`: one of your own, or a model's by `open_proposer`.
+        iterations: how many candidates to propose; short for `Budget(iterations=...)`. 40 where nothing is capped.
+        budget: what the run may use.
         workers: how many are in flight at a time.
+        schedule: "serial", "ordered", "sync" or "async"; by default serial for one worker, ordered for several.
         seed: what every random draw derives from, together with the step.
+        repeats: how often each program is run, and its score averaged: for tasks that are noisy.
+        acceptance: what may be called best: "mean", the largest score; "no_regression", the largest among those that
+            get no search case wrong which the seed had right.
+        top: how many of the best are scored on the held-out part at the end, besides the seed.
         out: the run folder, new or empty; `None` makes one under `runs/`.
         sandbox: a form ("auto", "warm", "pool", "cold") of what the domain's profile asks for, or one of your own.
+        executor: where candidates are run; threads of its own by default. It is not shut down.
         progress: hears what happens.
         stop: when set, nothing more is asked; what is in flight is finished and told.
-        settings: what else to record in `config.toml`.
+        settings: what else to record in `config.toml` and in the journal.
 
     Raises:
         SandboxUnavailable: nothing on this host can confine a candidate; nothing has been executed.
-        TaskError: the task's own seed program does not score.
+        TaskError: the task's own seed program does not score, or a test case is a search case too.
         ConfigError: an argument is not what the rule says.
         ProposerError: the proposer failed for good; everything until then is in the run folder.
         RunError: the run folder cannot be written.
     """
     made = make_search(search, constants or {}, seed)
-    chosen = _make_proposer(proposer, domain)
-    if iterations < 0 or workers < 1 or seed < 0:
-        raise ConfigError("iterations must be at least 0, workers at least 1 and seed at least 0")
+    sealed, lock = seal(domain)
+    chosen = _make_proposer(proposer, blind(domain))
+    if workers < 1 or seed < 0 or repeats < 1 or top < 1:
+        raise ConfigError("a run has workers at least 1, repeats at least 1, top at least 1 and a seed of at least 0")
+    _check_acceptance(acceptance, domain)
+    check_parts(domain)
+    budget = budget or Budget()
+    budget = (replace(budget, iterations=iterations) if iterations is not None else budget).settled()
+    order = schedule_of(schedule, workers)
     with contextlib.ExitStack() as stack:
-        if isinstance(sandbox, str):
-            # Before a folder is made: a job that can never run is refused without a trace.
-            load_profile(domain.profile).check(job_of(domain, domain.seed, SEARCH))
-            box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, sandbox)))
-            proof = prove(box)
-        else:
-            box, proof = sandbox, None
+        box, proof = _open_sandbox(stack, sandbox, sealed)
         plan = Plan(
-            domain=domain,
+            domain=sealed,
             search=search,
+            constants=made.constants(),
             proposer=chosen.name,
-            iterations=iterations,
+            budget=budget,
             workers=workers,
+            schedule=order,
             seed=seed,
+            repeats=repeats,
+            acceptance=acceptance,
+            top=top,
             folder=Path(out) if out is not None else new_folder(search, domain.name, seed),
             confinement=box.confinement,
             proof=proof,
+            settings=settings or {},
         )
+        first = started(plan)
         journal = stack.enter_context(contextlib.closing(Journal(plan.folder)))
-        write_file(plan.folder / "config.toml", tomli_w.dumps(config(plan, made.constants(), settings or {})).encode())
-        shown = progress or Silence()
-        shown.started(plan)
-        return _Loop(plan, made, chosen, box, journal, shown, stop or threading.Event()).run()
+        write_file(plan.folder / "config.toml", tomli_w.dumps(config(plan)).encode())
+        loop = Loop(plan, made, chosen, box, executor, journal, Record(folder=plan.folder), lock, progress, stop)
+        loop.note(first)
+        return loop.run()
 
 
-class _Loop:
-    """One run's state: what has been told, what is in flight."""
+def resume(
+    folder: str | Path,
+    domain: Domain,
+    *,
+    proposer: str | Proposer | None = None,
+    more: int = 0,
+    budget: Mapping[str, Any] | None = None,
+    allow_drift: Sequence[str] = (),
+    sandbox: str | Sandbox = "auto",
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> results.Result:
+    """Goes on with a run, as if it had never stopped; what it found is the content of its `result.json`.
 
-    def __init__(
-        self,
-        plan: Plan,
-        search: Search,
-        proposer: Proposer,
-        sandbox: Sandbox,
-        journal: Journal,
-        progress: Progress,
-        stop: threading.Event,
-    ) -> None:
-        self.plan, self.search, self.proposer, self.sandbox = plan, search, proposer, sandbox
-        self.journal, self.progress, self.stop = journal, progress, stop
-        self.nodes: list[Node] = []
-        self.tested: dict[int, Outcome] = {}
-        self.evaluations = 0
-        #: Normalised program -> the first node that has it.
-        self.twins: dict[str, int] = {}
-        self.began = time.monotonic()
-        self.started = now()
+    Args:
+        folder: the run folder.
+        domain: the task; its content must be what it was.
+        proposer: the proposer's name, or the `Proposer` of your own that the run was started with.
+        more: so many more iterations than it had.
+        budget: caps to change, by the names of `Budget`.
+        allow_drift: what may have changed since, by the names of `progevo.fingerprint`; goes into the result.
+        sandbox, executor, progress, stop: as for `run`.
 
-    def run(self) -> results.Result:
-        journal, plan = self.journal, self.plan
-        journal.started(task=plan.domain.name, search=plan.search, seed=plan.seed, measured={"started": self.started})
-        stop_reason = "failed"
-        try:
-            self._plant()
-            stop_reason = self._grow()
-            self._test()
-        except KeyboardInterrupt:
-            stop_reason = "interrupted"
-            raise
-        except ProposerError:
-            stop_reason = "proposer_failed"
-            raise
-        except SandboxUnavailable:
-            stop_reason = "sandbox_lost"
-            raise
-        finally:
-            journal.ended(stop_reason)
-            found = self._finish(stop_reason) if self.nodes else {}
-        return found
-
-    def _plant(self) -> None:
-        """Scores the seed; without its score there is nothing to rank against."""
-        seed = Candidate(program=self.plan.domain.seed, origin="seed")
-        outcome = evaluate(self.plan.domain, seed, SEARCH, self.sandbox)
-        self.evaluations += 1
-        if outcome.status == "sandbox_lost":
-            raise SandboxUnavailable(f"the sandbox was lost while the seed ran: {outcome.reason}")
-        if not outcome.ok:
-            raise TaskError(
-                f"the seed of the task {self.plan.domain.name!r} does not score: {outcome.status}, {outcome.reason}"
-            )
-        self._tell(Node(index=0, step=0, parent=None, candidate=seed, outcome=outcome))
-
-    def _grow(self) -> str:
-        """Asks until the budget is spent; why it stopped."""
-        in_flight: deque[tuple[Ask, Future[tuple[Candidate, Outcome, int | None]]]] = deque()
-        asked, drained = 0, False
-        with open_executor(self.plan.workers) as executor:
-            try:
-                while True:
-                    while (
-                        len(in_flight) < self.plan.workers and asked < self.plan.iterations and not self.stop.is_set()
-                    ):
-                        ask = self.search.ask()
-                        self.journal.asked(ask)
-                        in_flight.append((ask, executor.submit(self._judge, ask, tuple(self.nodes))))
-                        asked += 1
-                    if self.stop.is_set() and not drained:
-                        drained = True
-                        self.progress.stopping(len(in_flight))
-                    if not in_flight:
-                        return "interrupted" if self.stop.is_set() else "iterations"
-                    ask, future = in_flight[0]
-                    candidate, outcome, twin_of = future.result()
-                    in_flight.popleft()
-                    self.evaluations += outcome.status not in ("no_program", "gate_refused") and twin_of is None
-                    self._tell(
-                        Node(
-                            index=len(self.nodes),
-                            step=ask.step,
-                            parent=ask.parent,
-                            candidate=candidate,
-                            outcome=outcome,
-                            twin_of=twin_of,
-                        )
-                    )
-                    self._mind_the_host()
-            except BaseException:
-                self.sandbox.close()  # so that leaving the executor does not wait for what nobody wants any more
-                raise
-
-    def _mind_the_host(self) -> None:
-        """Stops a run whose host loses one sandbox after another: what follows would say nothing of the programs."""
-        last = self.nodes[-LOST_IN_A_ROW:]
-        if all(node.outcome.status == "sandbox_lost" for node in last):
-            raise SandboxUnavailable(
-                f"the sandbox was lost {len(last)} times in a row, three attempts each; the last time: "
-                f"{last[-1].outcome.reason}; progevo doctor shows whether this host can still run candidates"
-            )
-
-    def _judge(self, ask: Ask, history: tuple[Node, ...]) -> tuple[Candidate, Outcome, int | None]:
-        """One candidate and what became of it; the third is the node whose outcome it took over, if any."""
-        candidate = self._propose(ask, history)
-        refused = screen(self.plan.domain, candidate)
-        if refused is not None:
-            return candidate, refused, None
-        assert candidate.program is not None
-        twin = self.twins.get(candidate.program.twin)
-        # Only what had been told when this step was asked, or the outcome would depend on who was faster.
-        if twin is not None and twin < len(history) and history[twin].outcome.status in REPEATABLE:
-            return candidate, history[twin].outcome, twin
-        return candidate, confine(self.plan.domain, candidate, SEARCH, self.sandbox), None
-
-    def _propose(self, ask: Ask, history: tuple[Node, ...]) -> Candidate:
-        rng = random.Random(f"progevo {self.plan.seed} {ask.step} propose")
-        brief = Brief(
-            step=ask.step,
-            parent=history[ask.parent],
-            history=history,
-            rng=rng,
-            inspirations=tuple(history[index] for index in ask.inspirations),
+    Raises:
+        ConfigError: something changed that changes what a score means, and is not allowed by name.
+        RunError: the folder holds no run, another process writes it, or its search asks differently now.
+        And what `run` raises.
+    """
+    folder = Path(folder)
+    with contextlib.ExitStack() as stack:
+        journal = stack.enter_context(contextlib.closing(Journal.reopen(folder)))
+        record = read_run(folder, logs=True)
+        first = record.start
+        assert first is not None  # read_run has seen to it
+        sealed, lock = seal(domain)
+        check_parts(domain)
+        if isinstance(proposer or first.proposer, str) and first.proposer != "mutate":
+            raise ConfigError(f"{folder} was proposed for by {first.proposer!r}; hand in that proposer to go on")
+        chosen = _make_proposer(proposer or first.proposer, blind(domain))
+        if chosen.name != first.proposer:
+            raise ConfigError(f"{folder} was proposed for by {first.proposer!r}, not by {chosen.name!r}")
+        made = make_search(first.search, first.constants, first.seed)
+        box, proof = _open_sandbox(stack, sandbox, sealed)
+        found = drift(record.fingerprint(), fingerprint(sealed, box.confinement))
+        check_drift(found, allow_drift)
+        changed = replace(record.budget, **dict(budget or {}))
+        assert changed.iterations is not None
+        changed = replace(changed, iterations=changed.iterations + more)
+        rebuild(made, record)
+        plan = Plan(
+            domain=sealed,
+            search=first.search,
+            constants=made.constants(),
+            proposer=chosen.name,
+            budget=changed,
+            workers=first.workers,
+            schedule=schedule_of(first.schedule, first.workers),
+            seed=first.seed,
+            repeats=first.repeats,
+            acceptance=first.acceptance,
+            top=first.top,
+            folder=folder,
+            confinement=box.confinement,
+            proof=proof,
+            settings=first.settings,
         )
-        try:
-            return self.proposer.propose(brief)
-        except ProgevoError:
-            raise
-        except Exception as error:
-            raise ProposerError(
-                f"the proposer {self.proposer.name!r} raised {type(error).__name__} at step {ask.step}: {error};"
-                " what was scored until then is in the run folder"
-            ) from error
+        _tell_spent(chosen, record)
+        journal.note(f"{now()} resumed after {len(record.nodes)} nodes, {len(record.open)} questions open")
+        loop = Loop(plan, made, chosen, box, executor, journal, record, lock, progress, stop)
+        if changed != record.budget or found:
+            loop.note(Resumed(budget=changed, drift=found))
+        return loop.run()
 
-    def _tell(self, node: Node) -> None:
-        """Journal first, then search: a crash between the two replays cleanly."""
-        # The values of every case of every node would outweigh everything else in memory; only tests need them.
-        node = replace(node, outcome=replace(node.outcome, cases=()))
-        self.journal.node(node)
-        self.search.tell(node)
-        self.nodes.append(node)
-        if node.candidate.program is not None and node.outcome.status != "gate_refused":
-            self.twins.setdefault(node.candidate.program.twin, node.index)
-        self.progress.told(node, results.best_of(self.nodes))
 
-    def _test(self) -> None:
-        """Scores the seed and the best on the held-out part, once."""
-        if TEST not in self.plan.domain.splits:
-            return
-        best = results.best_of(self.nodes)
-        self.progress.testing(best)
-        for node in {0: self.nodes[0], best.index: best}.values():
-            outcome = evaluate(self.plan.domain, node.candidate, TEST, self.sandbox)
-            self.evaluations += 1
-            self.journal.tested(node.index, outcome)
-            self.tested[node.index] = outcome
+def report(folder: str | Path) -> results.Result:
+    """Writes `result.json` and `best.py` anew from the journal. Raises `RunError` where it holds no scored program."""
+    record = read_run(Path(folder))
+    search = replayed_search(record)
+    record.best_node()
+    return results.write(Path(folder), record, search.summary())
 
-    def _finish(self, stop_reason: str) -> results.Result:
-        """Writes `best.py` and `result.json`."""
-        plan, best = self.plan, results.best_of(self.nodes)
-        found = results.build_result(
-            domain=plan.domain,
-            nodes=self.nodes,
-            tested=self.tested,
-            confinement=plan.confinement,
-            proof=plan.proof,
-            search=plan.search,
-            constants=self.search.constants(),
-            shape=self.search.summary(),
-            proposer=plan.proposer,
-            seed=plan.seed,
-            workers=plan.workers,
-            iterations=plan.iterations,
-            evaluations=self.evaluations,
-            seconds=time.monotonic() - self.began,
-            stop_reason=stop_reason,
-            versions=versions(),
-            started=self.started,
-            ended=now(),
+
+def replayed_search(record: Record) -> Search:
+    """The search of a run, led through all that was asked and told. Raises `RunError` where it differs."""
+    assert record.start is not None
+    search = make_search(record.start.search, record.start.constants, record.start.seed)
+    rebuild(search, record)
+    return search
+
+
+def _open_sandbox(
+    stack: contextlib.ExitStack, sandbox: str | Sandbox, domain: Domain
+) -> tuple[Sandbox, dict[str, Json] | None]:
+    """The sandbox, and what its self-test held where it is one of ours."""
+    if not isinstance(sandbox, str):
+        return sandbox, None
+    # Before a folder is made: a job that can never run is refused without a trace.
+    load_profile(domain.profile).check(job_of(domain, domain.seed, SEARCH))
+    box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, sandbox)))
+    return box, prove(box)
+
+
+def _tell_spent(proposer: Proposer, record: Record) -> None:
+    """A proposer that keeps a ledger of its own learns what the run has drawn before."""
+    restore = getattr(proposer, "restore", None)
+    if restore is not None:
+        restore([draw for node in record.nodes for draw in node.candidate.draws])
+
+
+def _check_acceptance(acceptance: str, domain: Domain) -> None:
+    if acceptance not in ACCEPTANCES:
+        raise ConfigError(f"there is no acceptance {acceptance!r}; there are {', '.join(ACCEPTANCES)}")
+    if acceptance == "no_regression" and domain.right is None:
+        raise ConfigError(
+            f"the task {domain.name!r} has no notion of a case that was got right (Domain.right):"
+            " acceptance no_regression needs one"
         )
-        assert best.candidate.program is not None
-        write_file(plan.folder / "best.py", best.candidate.program.source.encode("utf-8", "surrogatepass"))
-        write_file(plan.folder / results.FILE, results.to_json(found).encode())
-        return found
 
 
 def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:
-    if not isinstance(proposer, str):
-        return proposer
-    if proposer not in PROPOSERS:
-        raise ConfigError(f"there is no proposer {proposer!r}; the proposers are {', '.join(PROPOSERS)}")
-    return PROPOSERS[proposer](domain)
+    return open_proposer(proposer, domain) if isinstance(proposer, str) else proposer

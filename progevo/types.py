@@ -200,6 +200,10 @@ class Outcome:
     reason: str = ""
     log_tail: str = ""
     usage: Usage = Usage()
+    #: What is kept of `cases` once a node has been told (`progevo.sketch`).
+    sketch: str = ""
+    #: sha256 (hex) of what it answered, case by case; equal answers have equal ones. `None` without an answer.
+    answer_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.status == "ok" and not math.isfinite(self.score):
@@ -268,6 +272,8 @@ class Node:
     outcome: Outcome
     #: The node whose normalised program this one repeats, if any; its outcome was taken over.
     twin_of: int | None = None
+    #: The first node that gave the same answer to every case by another program, if any.
+    same_answer_as: int | None = None
 
     @property
     def score(self) -> float:
@@ -280,8 +286,8 @@ class Brief:
 
     step: int
     parent: Node
-    #: All nodes told so far, in order; `history[i].index == i`.
-    history: tuple[Node, ...]
+    #: All nodes told before this step was asked, in order; `history[i].index == i`.
+    history: Sequence[Node]
     #: A generator of this step's own, derived from (seed, step).
     rng: random.Random
     #: Other nodes worth learning from, where the search names any.

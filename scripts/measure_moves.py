@@ -20,7 +20,6 @@ from pathlib import Path
 from progevo import Candidate, Domain, Move, Node, Outcome, Program, evaluate, find_domain, run
 from progevo.domain import SEARCH, TEST
 from progevo.journal import read_run
-from progevo.result import best_of
 from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 
@@ -77,8 +76,9 @@ def print_search(bench: Bench, seeds: Sequence[int], iterations: int) -> None:
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "run"
             found = run(bench.domain, iterations=iterations, workers=bench.workers, seed=seed, out=folder)
-            nodes = read_run(folder).nodes
-        best = best_of(nodes)
+            record = read_run(folder)
+            nodes = record.nodes
+        best = record.best_node()
         moves = [node.candidate.origin for node in lineage(nodes, best)][1:]
         row = f"{found['best']['search']:.4f} | {found['best']['test']:.4f} | {best.index} | {len(moves)}"
         failed = sum(not node.outcome.ok for node in nodes)

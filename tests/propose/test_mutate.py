@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from progevo.propose import Proposer
-from progevo.propose.mutate import ATTEMPTS, CROSSOVER, Mutate, Record, gain, stands
+from progevo.propose.mutate import ATTEMPTS, CROSSOVER, Mutate, pick, stands
 from progevo.propose.names import unbound
 from progevo.propose.operators import OPERATORS, another_float, another_integer, cross
+from progevo.propose.worth import Record, gain
 from progevo.rewrite import MAX_CHARACTERS, TreeRewrite, parse
 from progevo.types import Brief, Candidate, Move, Node, Outcome, Program, Status
 
@@ -186,7 +187,7 @@ class TestRecord:
             node("b", 2, score=1.0),
             node("c", 3, status="crashed"),
         ]
-        record = Record.of(history)
+        record = Record.of(history, lambda node: node.candidate.origin)
         assert record.worth == pytest.approx({"origin1": 5 / 6, "origin2": 3 / 6, "origin3": 1 / 6})
         assert record.uses == {"origin1": 1, "origin2": 1, "origin3": 1}
 
@@ -199,7 +200,7 @@ class TestRecord:
         moves = [Move(name=name, rewrite=lambda s, r: None, about="") for name in ("good", "bad")]
         record = Record({"good": 20, "bad": 20}, {"good": 11.0, "bad": 9.0})
         rng = random.Random(0)
-        drawn = [record.choose(moves, rng).name for _ in range(1000)]
+        drawn = [pick(moves, record, rng).name for _ in range(1000)]
         assert 600 < drawn.count("good") < 950
 
 

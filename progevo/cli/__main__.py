@@ -1,0 +1,5 @@
+"""python -m progevo.cli"""
+
+from progevo.cli.group import main
+
+main()

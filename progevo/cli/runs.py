@@ -1,0 +1,396 @@
+"""Commands that run a search, or go on with one: run, resume, report, replay, compare."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from progevo.cli.group import data_option, draining, json_option, main, show, task_option
+from progevo.cli.models import model_flags, model_options
+from progevo.errors import ConfigError
+from progevo.show import preview_lines, replay_lines, result_lines
+
+if TYPE_CHECKING:
+    from progevo.budget import Budget
+    from progevo.config import Settings
+    from progevo.domain import Domain
+
+Command = Callable[..., None]
+
+
+def budget_options(command: Command) -> Command:
+    """The caps that both `run` and `resume` take."""
+    for option in reversed(
+        (
+            click.option("--max-evaluations", type=int, help="Runs in the sandbox, the held-out ones aside."),
+            click.option("--max-minutes", type=float, help="Wall time; what is in flight is finished."),
+            click.option("--max-calls", type=int, help="Replies drawn from models."),
+            click.option("--max-tokens", type=int, help="Tokens of all replies (of one: --reply-tokens)."),
+            click.option("--max-cost", type=float, help="US dollars that models may cost."),
+            click.option("--patience", type=int, help="Candidates in a row without a new best."),
+            click.option("--target", type=float, help="A value of the metric on search that is good enough."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@main.command(short_help="Search for a better program.")
+@click.argument("search", required=False)
+@task_option
+@click.option("--iterations", type=int, help="Candidates to propose.  [default: 40]")
+@budget_options
+@click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
+@click.option("--schedule", help="serial, ordered, sync or async.  [default: serial; ordered for several workers]")
+@click.option("--seed", type=int, help="What every random draw derives from.  [default: 0]")
+@click.option(
+    "--proposer", help="Who writes candidates: mutate, llm or recorded:FILE.  [default: llm if there is a model]"
+)
+@click.option("--sandbox", help="The form: auto, warm, pool or cold.  [default: auto]")
+@click.option("--repeats", type=int, help="Runs of each program, for noisy tasks.  [default: 1]")
+@click.option("--acceptance", help="What may be best: mean or no_regression.  [default: mean]")
+@click.option("--top", type=int, help="How many of the best to score on the held-out part.  [default: 1]")
+@click.option("--c-puct", type=float, help="ERA's exploration constant: --set c_puct=.  [default: 1.0]")
+@click.option(
+    "--set",
+    "constants",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A constant of the search, such as population_size=500, the value as in TOML; may be given again.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A limit that differs from the task's, such as wall_s=30; may be given again.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
+@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
+@data_option
+@model_options
+@json_option
+def run(
+    out: Path | None,
+    config: Path | None,
+    as_json: bool,
+    dry_run: bool,
+    limits: tuple[str, ...],
+    constants: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Search for a better program.
+
+    SEARCH is era (Flat-PUCT tree search, the default), openevolve (islands), or one of the references to compare them
+    with: best_of_n, random_parent and greedy.
+    """
+    from progevo.config import read_settings
+    from progevo.plan import new_folder
+    from progevo.preview import preview
+    from progevo.run import run as start
+
+    if limits:
+        flags["limits"] = dict(_limit(text) for text in limits)
+    if constants:
+        flags["constants"] = dict(_constant(text) for text in constants)
+    flags["data"] = str(flags["data"]) if flags["data"] is not None else None
+    settings = read_settings(config, model_flags(flags))
+    domain, budget = _domain(settings), _budget(settings)
+    if dry_run:
+        plan = preview(domain, settings, budget)
+        show(plan, as_json, lambda: preview_lines(plan))
+        return
+    folder = out if out is not None else new_folder(settings.search, domain.name, settings.seed)
+    _session(
+        settings,
+        domain,
+        budget,
+        folder,
+        lambda **session: start(
+            domain,
+            search=settings.search,
+            constants=settings.constants,
+            budget=budget,
+            workers=settings.workers,
+            schedule=settings.schedule,
+            seed=settings.seed,
+            repeats=settings.repeats,
+            acceptance=settings.acceptance,
+            top=settings.top,
+            sandbox=settings.sandbox,
+            out=folder,
+            settings=settings.given(),
+            **session,
+        ),
+        as_json,
+    )
+
+
+@main.command(short_help="Go on with a run.")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--iterations", metavar="+N", help="So many more iterations than it had, such as +20.")
+@budget_options
+@click.option("--allow-drift", "allowed", multiple=True, metavar="NAME", help="Something that may have changed since.")
+@click.option("--base-url", help="Where the models are now, if that is not where they were.")
+@task_option
+@data_option
+@json_option
+def resume(
+    folder: Path,
+    iterations: str | None,
+    allowed: tuple[str, ...],
+    base_url: str | None,
+    task: str | None,
+    data: Path | None,
+    as_json: bool,
+    **caps: float | None,
+) -> None:
+    """Go on with a run as if it had never stopped, however it did: killed, interrupted, out of budget, or finished.
+
+    Caps given here replace those of the run. What changes what a score means must be what it was (--allow-drift).
+    """
+    from dataclasses import replace
+
+    from progevo.journal import read_run
+    from progevo.run import resume as go_on
+
+    settings = _settings(folder, task, data)
+    if base_url is not None:
+        settings = replace(settings, base_url=base_url)
+    domain = _domain(settings)
+    _session(
+        settings,
+        domain,
+        replace(read_run(folder).budget, **_caps(caps)),
+        folder,
+        lambda **session: go_on(
+            folder,
+            domain,
+            more=_more(iterations),
+            budget=_caps(caps),
+            allow_drift=allowed,
+            sandbox=settings.sandbox,
+            **session,
+        ),
+        as_json,
+    )
+
+
+@main.command(short_help="Write a run's result anew.")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@json_option
+def report(folder: Path, as_json: bool) -> None:
+    """Write result.json and best.py of a run anew from its journal, finished or not."""
+    from progevo.run import report as write
+
+    result = write(folder)
+    show(result, as_json, lambda: result_lines(result))
+
+
+@main.command(short_help="A run's tree once more.")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--rescore", "count", type=int, help="Also run the seed and so many of the best again.")
+@task_option
+@data_option
+@json_option
+def replay(folder: Path, count: int | None, task: str | None, data: Path | None, as_json: bool) -> None:
+    """Rebuild a run's tree from its journal, without the proposer. Exits with 1 where something differs."""
+    from progevo.journal import read_run
+    from progevo.replay import check_task, rescore
+    from progevo.replay import replay as measure
+
+    if count is not None and count < 1:
+        raise ConfigError(f"--rescore is {count}; it must be at least 1")
+    found: dict[str, Any] = {**measure(folder), "rescored": None}
+    if count is not None:
+        from progevo.sandbox.probe import open_sandbox
+
+        domain = _domain(_settings(folder, task, data))
+        check_task(read_run(folder), domain)
+        found["rescored"] = rescore(folder, domain, open_sandbox(domain.profile, "cold"), count)
+    rows = found["rescored"] or []
+    show(found, as_json, lambda: replay_lines(found))
+    sys.exit(1 if found["differences"] or any(row["same"] is False for row in rows) else 0)
+
+
+@main.command(short_help="Searches at equal budgets.")
+@click.argument("folders", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
+@task_option
+@click.option("--search", "searches", multiple=True, help="A search to run and compare; given again for each.")
+@click.option("--seeds", type=int, help="Seeds 0, 1, ... for each search.  [default: 3]")
+@click.option("--iterations", type=int, help="Candidates to propose in each run.  [default: 40]")
+@click.option("--max-evaluations", type=int, help="Runs in the sandbox, the same for each run.")
+@click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
+@click.option("--schedule", help="serial, ordered, sync or async.")
+@click.option("--proposer", help="Who writes candidates.  [default: mutate]")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the runs go.  [default: under runs/]")
+@data_option
+@json_option
+def compare(
+    folders: tuple[Path, ...],
+    task: str | None,
+    searches: tuple[str, ...],
+    seeds: int | None,
+    out: Path | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Compare finished runs (RUN...), or run searches for it (--task T --search A --search B --seeds K).
+
+    Median and spread over seeds, and paired differences. Unequal budgets are refused.
+    """
+    from progevo.compare import compare as measure
+    from progevo.compare import compare_lines
+
+    given = [name for name, value in flags.items() if value is not None]
+    if folders and (task or searches or seeds is not None or out or given):
+        raise ConfigError("compare takes runs that are there, or --task and --search to make them, not both")
+    made = folders or tuple(_runs_to_compare(task, searches, 3 if seeds is None else seeds, out, flags))
+    found = measure(made)
+    show(found, as_json, lambda: compare_lines(found))
+
+
+def _runs_to_compare(
+    task: str | None, searches: tuple[str, ...], seeds: int, out: Path | None, flags: dict[str, Any]
+) -> list[Path]:
+    from progevo.compare import run_all
+    from progevo.config import read_settings
+    from progevo.plan import new_folder
+    from progevo.run import run as start
+
+    flags["data"] = str(flags["data"]) if flags["data"] is not None else None
+    settings = read_settings(None, {**flags, "task": task})
+    domain = _domain(settings)
+
+    def one(search: str, seed: int, folder: Path) -> None:
+        click.echo(f"{search}, seed {seed}: {folder}", err=True)
+        start(
+            domain,
+            search=search,
+            proposer=settings.chosen_proposer,
+            budget=_budget(settings),
+            workers=settings.workers,
+            schedule=settings.schedule,
+            seed=seed,
+            out=folder,
+            settings=settings.given(),
+        )
+
+    return run_all(one, searches, seeds, out or new_folder("compare", domain.name, 0))
+
+
+def _session(
+    settings: Settings,
+    domain: Domain,
+    budget: Budget,
+    folder: Path,
+    start: Callable[..., dict[str, Any]],
+    as_json: bool,
+) -> None:
+    """One session of a run: opens its proposer, shows its progress, hears interrupts, prints its result."""
+    from progevo.holdout import seal
+    from progevo.progress import open_progress
+    from progevo.propose import close
+    from progevo.propose.open import open_proposer
+
+    progress = open_progress()
+    sealed, _ = seal(domain)  # whoever proposes has no way to the held-out part
+    proposer = open_proposer(
+        settings.chosen_proposer, sealed, llm=settings.llm, budget=budget, folder=folder, say=progress.say
+    )
+    with draining() as stop:
+        whole = False
+        try:
+            result = start(proposer=proposer, progress=progress, stop=stop)
+            whole = not stop.is_set()
+        finally:
+            close(proposer)
+            progress.close()
+            if not whole:
+                progress.unfinished()
+    show(result, as_json, lambda: result_lines(result))
+    progress.done()
+    if not whole:
+        sys.exit(130)
+
+
+def _settings(folder: Path, task: str | None, data: Path | None) -> Settings:
+    """The settings of a run that is there; its task and data may have moved since."""
+    from progevo.config import settings_of
+    from progevo.journal import read_run
+
+    first = read_run(folder).start
+    assert first is not None
+    moved = {"task": task, "data": str(data) if data is not None else None}
+    given = {**first.settings, **{name: value for name, value in moved.items() if value is not None}}
+    if "task" not in given:
+        raise ConfigError(f"{folder} was run from Python: go on with it by progevo.resume, or name its task (--task)")
+    return settings_of(given)
+
+
+def _domain(settings: Settings) -> Domain:
+    from dataclasses import replace
+
+    from progevo.config import apply_limits
+    from progevo.domain import find_domain
+
+    domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
+    return replace(domain, limits=apply_limits(domain.limits, settings.limits))
+
+
+def _budget(settings: Settings) -> Budget:
+    from progevo.budget import Budget
+
+    names = ("max_evaluations", "max_minutes", "max_calls", "max_tokens", "max_cost")
+    caps = {name: getattr(settings, name) for name in names}
+    return Budget(
+        iterations=settings.iterations, **_caps({**caps, "patience": settings.patience, "target": settings.target})
+    )
+
+
+def _caps(given: dict[str, Any]) -> dict[str, Any]:
+    """Caps by the names of `Budget`, as far as they were given."""
+    minutes = given["max_minutes"]
+    caps = {
+        "evaluations": given["max_evaluations"],
+        "seconds": minutes * 60 if minutes is not None else None,
+        "calls": given["max_calls"],
+        "tokens": given["max_tokens"],
+        "cost_usd": given["max_cost"],
+        "patience": given["patience"],
+        "target": given["target"],
+    }
+    return {name: value for name, value in caps.items() if value is not None}
+
+
+def _more(text: str | None) -> int:
+    if text is None:
+        return 0
+    if not (text.startswith("+") and text[1:].isdigit()):
+        raise ConfigError(f"--iterations of resume takes +N, so many more than the run had; it was given {text!r}")
+    return int(text[1:])
+
+
+def _limit(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ConfigError(f"--limit takes NAME=NUMBER, such as wall_s=30; it was given {text!r}") from None
+
+
+def _constant(text: str) -> tuple[str, Any]:
+    import tomllib
+
+    name, _, value = text.partition("=")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(
+            "--set takes NAME=VALUE, the value as in TOML, such as population_size=500 or"
+            f""" 'feature_dimensions=["complexity", "score"]'; it was given {text!r}"""
+        ) from None

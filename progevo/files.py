@@ -1,0 +1,28 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from progevo.errors import RunError
+
+
+def write_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Writes a whole file or nothing of it; with `sync`, its content is on disk before it has its name.
+
+    Raises `RunError` where the disk does not take it.
+    """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise RunError(f"{path} cannot be written: {error.strerror}") from None
