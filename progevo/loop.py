@@ -18,7 +18,7 @@ from progevo.execute import open_executor
 from progevo.holdout import Seal
 from progevo.journal import Journal
 from progevo.plan import Plan, now
-from progevo.propose import Proposer
+from progevo.propose import Proposer, close
 from progevo.record import Question, Record
 from progevo.sandbox import Sandbox
 from progevo.search import Search
@@ -274,8 +274,8 @@ class Loop:
             yield
             whole = True
         finally:
-            if not whole and (close := getattr(self.proposer, "close", None)) is not None:
-                close()
+            if not whole:
+                close(self.proposer)
             for executor in (self.threads, own):
                 if executor is not None:
                     executor.shutdown(wait=whole, cancel_futures=True)
