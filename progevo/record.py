@@ -111,6 +111,7 @@ class Record:
                 self.questions.append(question)
                 self.open[event.step] = question
                 self.filling = True
+                self.looking = False
                 self.spent.asked += 1
             case Told():
                 assert node is not None

@@ -29,7 +29,7 @@ from progevo.evaluate import job_of
 from progevo.events import Resumed
 from progevo.files import write_file
 from progevo.fingerprint import check_drift, drift, fingerprint
-from progevo.holdout import check_parts, seal
+from progevo.holdout import blind, check_parts, seal
 from progevo.journal import Journal, read_run
 from progevo.loop import Loop, Progress
 from progevo.loop import Silence as Silence  # known by this name
@@ -101,7 +101,7 @@ def run(
     """
     made = make_search(search, constants or {}, seed)
     sealed, lock = seal(domain)
-    chosen = _make_proposer(proposer, sealed)
+    chosen = _make_proposer(proposer, blind(domain))
     if workers < 1 or seed < 0 or repeats < 1 or top < 1:
         raise ConfigError("a run has workers at least 1, repeats at least 1, top at least 1 and a seed of at least 0")
     _check_acceptance(acceptance, domain)
@@ -175,7 +175,7 @@ def resume(
         check_parts(domain)
         if isinstance(proposer or first.proposer, str) and first.proposer != "mutate":
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}; hand in that proposer to go on")
-        chosen = _make_proposer(proposer or first.proposer, sealed)
+        chosen = _make_proposer(proposer or first.proposer, blind(domain))
         if chosen.name != first.proposer:
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}, not by {chosen.name!r}")
         made = make_search(first.search, first.constants, first.seed)

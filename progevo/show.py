@@ -52,7 +52,7 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         f"task      {result['task']}, data {result['data']['source']}, proposer {result['proposer']['name']}",
         f"search    {result['search']['name']}: {result['spent']['iterations']} iterations,"
         f" {result['counts']['ok']} ok with the seed{', ' + failed if failed else ''},"
-        f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; stopped by {result['stop_reason']}",
+        f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; {ending(result['stop_reason'])}",
         f"search {name}: seed {number(seed['search'])}, best {number(found['search'])} (node {found['node']})",
         f"test   {name}: seed {number(seed['test'])}, best {number(found['test'])}",
     ]
@@ -78,6 +78,11 @@ def result_lines(result: dict[str, Any]) -> list[str]:
     if result["drift"]:
         lines.append(f"changed since the start: {', '.join(each['name'] for each in result['drift'])}")
     return lines
+
+
+def ending(stop_reason: str | None) -> str:
+    """How a run ended, in words."""
+    return f"stopped by {stop_reason}" if stop_reason is not None else "it has not ended"
 
 
 def islands_line(islands: list[dict[str, Any]]) -> str:

@@ -663,16 +663,31 @@ def test_the_test_part_is_sealed_from_the_proposer_and_the_loop(tmp_path, monkey
 
     spy = Spy([program(5)], name="spy")
 
-    def make(word, domain):
-        assert word == "spy"
+    def make(proposer, domain):
         spy.evaluator = domain.evaluator
         return spy
 
-    monkeypatch.setattr(sys.modules["progevo.run"], "open_proposer", make)
+    monkeypatch.setattr(sys.modules["progevo.run"], "_make_proposer", make)
     result = run(task(), proposer="spy", sandbox=StandIn(), iterations=2, out=tmp_path / "r")
     assert len(tried) == 4
-    assert all("sealed until the search is over" in found for found in tried)
+    assert all("a proposer" in str(found) for found in tried)
+    assert not [name for name, value in vars(spy.evaluator).items() if isinstance(value, Number | Seal)]
     assert result["best"]["test"] is not None
+
+
+def test_the_loop_itself_cannot_look_before_the_end(tmp_path, monkeypatch):
+    class Peeking(Silence):
+        def started(self, plan):
+            self.domain = plan.domain
+
+        def told(self, node, best):
+            with pytest.raises(StillSealed, match="sealed until the search is over"):
+                self.domain.evaluator.inputs(TEST)
+
+        def testing(self, best):
+            self.domain.evaluator.inputs(TEST)
+
+    run(task(), proposer=numbers(1), sandbox=StandIn(), iterations=2, out=tmp_path / "r", progress=Peeking())
 
 
 def test_a_seal_opens_once_and_gives_out_everything_else():
@@ -759,7 +774,8 @@ def test_a_plan_says_what_its_test_part_can_resolve():
     assert planning_line(task(noisy=True), 2) is None
     weak = planning_line(task(usual=Usual(gain=0.1, test_se=0.08)), 1)
     assert (
-        weak == "resolves gains above about 0.16; runs of this task usually gain 0.1: too little to be told from noise"
+        weak
+        == "resolves gains above about 0.16 distance; this task usually gains 0.1: too little to be told from noise"
     )
     assert "too little" not in planning_line(task(usual=Usual(gain=0.17, test_se=0.08)), 1)
 
@@ -818,3 +834,14 @@ def test_a_proposer_that_waits_for_a_network_is_told_to_give_up(tmp_path):
     assert (record.stop_reason, len(record.nodes)) == ("interrupted", 2)
     result = resume(tmp_path / "r", task(), proposer=Scripted([program(1), program(2)]), sandbox=StandIn())
     assert result["spent"]["iterations"] == 5
+
+
+def test_a_look_counts_even_if_the_run_was_killed_before_its_last_line(tmp_path):
+    proposer = numbers(5, 9)
+    run(task(), proposer=proposer, sandbox=StandIn(), iterations=1, out=tmp_path / "r")
+    journal = tmp_path / "r" / "journal.jsonl"
+    *kept, last = journal.read_bytes().splitlines(keepends=True)
+    assert b'"ended"' in last
+    journal.write_bytes(b"".join(kept))
+    result = resume(tmp_path / "r", task(), proposer=proposer, sandbox=StandIn(), more=1)
+    assert (result["best"]["node"], result["held_out"]["looks"]) == (2, 2)

@@ -292,15 +292,14 @@ def _session(
     as_json: bool,
 ) -> None:
     """One session of a run: opens its proposer, shows its progress, hears interrupts, prints its result."""
-    from progevo.holdout import seal
+    from progevo.holdout import blind
     from progevo.progress import open_progress
     from progevo.propose import close
     from progevo.propose.open import open_proposer
 
     progress = open_progress()
-    sealed, _ = seal(domain)  # whoever proposes has no way to the held-out part
     proposer = open_proposer(
-        settings.chosen_proposer, sealed, llm=settings.llm, budget=budget, folder=folder, say=progress.say
+        settings.chosen_proposer, blind(domain), llm=settings.llm, budget=budget, folder=folder, say=progress.say
     )
     with draining() as stop:
         whole = False

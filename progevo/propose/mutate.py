@@ -6,9 +6,11 @@ It knows nothing of what a program is for. What it learns within a run is which 
 from __future__ import annotations
 
 import ast
+import functools
 import random
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from progevo.edit import respects
 from progevo.propose.names import defined, unbound
@@ -26,6 +28,9 @@ CROSSOVER_SHARE = 0.25
 ATTEMPTS = 60
 
 CROSSOVER = "crossover"
+
+#: A node with the program that it holds.
+Mate: TypeAlias = tuple[Node, Program]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +61,12 @@ class Mutate:
         known = {parent.twin, *(program.twin for node in brief.history if (program := readable(node)) is not None)}
         missing = unbound(ast.parse(parent.source, FILE))
         record = Record.of(brief.history, lambda node: node.candidate.origin)
+        partners = functools.cache(lambda: mates(parent, brief.history))  # not looked for unless a draw asks for one
         repeat: Candidate | None = None
         for attempt in range(ATTEMPTS):
             # A domain whose moves are spent on this parent leaves the second half to the operators.
             moves = self.moves if attempt < ATTEMPTS // 2 else ()
-            origin, source = draw(moves, parent, brief, record)
+            origin, source = draw(moves, parent, brief.rng, record, partners)
             if source is None or not stands(source, self.entrypoint, missing) or not respects(parent.source, source):
                 continue
             program = Program(source)
@@ -71,13 +77,14 @@ class Mutate:
         return repeat or Candidate(program=None, origin=self.name, reason=reason)
 
 
-def draw(moves: Sequence[Move], parent: Program, brief: Brief, record: Record) -> tuple[str, str | None]:
+def draw(
+    moves: Sequence[Move], parent: Program, rng: random.Random, record: Record, partners: Callable[[], Sequence[Mate]]
+) -> tuple[str, str | None]:
     """One change, by a move of the domain's or one of our own: what made it, and the new text if it applied."""
-    rng = brief.rng
     if moves and rng.random() < DOMAIN_SHARE:
         move = pick(moves, record, rng)
     elif rng.random() < CROSSOVER_SHARE:
-        return crossover(parent, brief)
+        return crossover(parent, partners(), rng)
     else:
         move = pick(OPERATORS, record, rng)
     return move.name, move.rewrite(parent.source, rng)
@@ -88,14 +95,18 @@ def pick(moves: Sequence[Move], record: Record, rng: random.Random) -> Move:
     return max(moves, key=lambda move: record.drawn(move.name, rng))
 
 
-def crossover(parent: Program, brief: Brief) -> tuple[str, str | None]:
-    """The parent with a piece of another node, one that ran if there is any."""
-    others = [(node, program) for node in brief.history if (program := readable(node)) and program.twin != parent.twin]
-    able = [(node, program) for node, program in others if node.outcome.ok] or others
-    if not able:
+def mates(parent: Program, history: Sequence[Node]) -> Sequence[Mate]:
+    """The other programs that a crossover may take a piece of: those that ran, if there are any."""
+    others = [(node, program) for node in history if (program := readable(node)) and program.twin != parent.twin]
+    return [(node, program) for node, program in others if node.outcome.ok] or others
+
+
+def crossover(parent: Program, partners: Sequence[Mate], rng: random.Random) -> tuple[str, str | None]:
+    """The parent with a piece of another node."""
+    if not partners:
         return CROSSOVER, None
-    node, program = brief.rng.choice(able)
-    return f"{CROSSOVER} with node {node.index}", cross(parent.source, program.source, brief.rng)
+    node, program = rng.choice(partners)
+    return f"{CROSSOVER} with node {node.index}", cross(parent.source, program.source, rng)
 
 
 def readable(node: Node) -> Program | None:
