@@ -663,11 +663,12 @@ def test_the_test_part_is_sealed_from_the_proposer_and_the_loop(tmp_path, monkey
 
     spy = Spy([program(5)], name="spy")
 
-    def make(proposer, domain):
+    def make(word, domain):
+        assert word == "spy"
         spy.evaluator = domain.evaluator
         return spy
 
-    monkeypatch.setattr(sys.modules["progevo.run"], "_make_proposer", make)
+    monkeypatch.setattr(sys.modules["progevo.run"], "open_proposer", make)
     result = run(task(), proposer="spy", sandbox=StandIn(), iterations=2, out=tmp_path / "r")
     assert len(tried) == 4
     assert all("a proposer" in str(found) for found in tried)
