@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +171,8 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
 
     domain = _domain(task, data)
     program = Program(_source(file))
-    box = open_sandbox(domain.profile, "cold")
-    outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, box)
+    with closing(open_sandbox(domain.profile, "cold")) as box:
+        outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, box)
     metric = domain.metric
     found = {
         "task": domain.name,
