@@ -1,0 +1,281 @@
+"""Small changes to programs that search a plane point by point: each changes one thing and none is a whole optimizer.
+
+They change nothing outside the EVOLVE-BLOCK. They read any program whose loop draws `x` and `y`, calls
+`value = objective(x, y)` and keeps `best_x` and `best_y`; where they find nothing to change they say `None`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+import libcst.matchers as m
+
+from progevo.rewrite import Change, TreeRewrite, put, statements
+from progevo.types import Move
+
+START, END = "# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END"
+
+
+@dataclass(frozen=True, slots=True)
+class InBlock:
+    """A change to what stands between the two markers; a text without a pair of them is changed nowhere."""
+
+    change: Change
+
+    def __call__(self, source: str, rng: random.Random, /) -> str | None:
+        lines = source.splitlines(keepends=True)
+        marks = [n for n, line in enumerate(lines) if line.strip() in (START, END)]
+        if len(marks) != 2 or lines[marks[0]].strip() != START:
+            return None
+        first, last = marks[0] + 1, marks[1]
+        block = TreeRewrite(self.change)("".join(lines[first:last]), rng)
+        return None if block is None else "".join([*lines[:first], block, *lines[last:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The loop that draws one point after another."""
+
+    function: cst.FunctionDef
+    loop: cst.For
+    #: Where the loop stands in the function, and the call of the objective in the loop.
+    at: int
+    call: int
+
+
+CALL = m.SimpleStatementLine(
+    body=[
+        m.Assign(
+            targets=[m.AssignTarget(m.Name("value"))],
+            value=m.Call(m.Name("objective"), args=[m.Arg(m.Name("x")), m.Arg(m.Name("y"))]),
+        )
+    ]
+)
+
+
+def find_loop(tree: cst.Module) -> Loop | None:
+    """The first loop at the top of a function that calls the objective, where the program has the names that we use."""
+    names = {node.value for node in m.findall(tree, m.Name()) if isinstance(node, cst.Name)}
+    if not {"x", "y", "low", "high", "rng", "budget", "best_x", "best_y", "best_value"} <= names:
+        return None
+    for function in tree.body:
+        if isinstance(function, cst.FunctionDef) and isinstance(function.body, cst.IndentedBlock):
+            for at, statement in enumerate(function.body.body):
+                if isinstance(statement, cst.For) and isinstance(statement.body, cst.IndentedBlock):
+                    calls = [n for n, inner in enumerate(statement.body.body) if m.matches(inner, CALL)]
+                    if calls:
+                        return Loop(function, statement, at, calls[0])
+    return None
+
+
+def with_lines(tree: cst.Module, where: Loop, *, ahead: str = "", before: str = "", after: str = "") -> cst.Module:
+    """The tree with statements ahead of the loop, and right before and after the call in it."""
+    inner = list(where.loop.body.body)
+    at = where.call
+    inner = [*inner[:at], *statements(before), inner[at], *statements(after), *inner[at + 1 :]]
+    loop = where.loop.with_changes(body=where.loop.body.with_changes(body=inner))
+    outer = list(where.function.body.body)
+    outer[where.at : where.at + 1] = [*statements(ahead), loop]
+    return put(tree, where.function.body, where.function.body.with_changes(body=outer))
+
+
+def counted(tree: cst.Module, where: Loop) -> cst.Module:
+    """The tree with a loop variable called `step`, if it had none that is used."""
+    if m.matches(where.loop.target, m.Name("_")):
+        return put(tree, where.loop.target, cst.Name("step"))
+    return tree
+
+
+def counts(where: Loop) -> bool:
+    """Whether the loop goes over a range, from 0 on, under a name that is free or ours."""
+    return m.matches(
+        where.loop, m.For(target=m.Name("_") | m.Name("step"), iter=m.Call(m.Name("range"), args=[m.Arg()]))
+    )
+
+
+def find_step(tree: cst.Module) -> cst.If | None:
+    """The branch that draws a point near another one."""
+    near = m.Assign(targets=[m.AssignTarget(m.Tuple())])
+    for branch in m.findall(tree, m.If(orelse=None, body=m.IndentedBlock())):
+        assert isinstance(branch, cst.If)
+        first = branch.body.body[0]
+        if m.matches(first, m.SimpleStatementLine(body=[near])) and "near_x" in tree.code_for_node(first):
+            return branch
+    return None
+
+
+def in_branch(tree: cst.Module, branch: cst.If, text: str) -> cst.Module:
+    """The tree with statements at the end of a branch."""
+    return put(tree, branch.body, branch.body.with_changes(body=[*branch.body.body, *statements(text)]))
+
+
+# ---- where points are drawn
+
+
+REACHES = (0.2, 0.3, 0.5, 0.7)
+STEP = """\
+if rng.random() < {chance}:
+    near_x, near_y = best_x, best_y
+    x, y = rng.gauss(near_x, reach), rng.gauss(near_y, reach)
+"""
+
+
+def step_from_best(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    where = find_loop(tree)
+    if where is None or "near_x" in tree.code:
+        return None
+    step = STEP.format(chance=rng.choice((0.3, 0.4, 0.5)))
+    return with_lines(tree, where, ahead=f"reach = {rng.choice(REACHES)}\n", before=step)
+
+
+APART = """\
+def apart(points, count={count}, distance={distance}):
+    \"\"\"The best of the points, each at a distance from all better ones.\"\"\"
+    kept = []
+    for value, x, y in sorted(points):
+        if len(kept) < count and all((x - a) ** 2 + (y - b) ** 2 >= distance**2 for _, a, b in kept):
+            kept.append((value, x, y))
+    return kept
+
+
+"""
+
+
+def step_from_several(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    where, step = find_loop(tree), find_step(tree)
+    if where is None or step is None or "apart" in tree.code:
+        return None
+    text = APART.format(count=rng.choice((2, 3, 4)), distance=rng.choice((1.0, 1.5, 2.0)))
+    changed = put(tree, step.body.body[0], statements("_, near_x, near_y = rng.choice(kept)\n")[0])
+    where = find_loop(changed)
+    assert where is not None
+    changed = with_lines(
+        changed,
+        where,
+        ahead="kept = [(best_value, best_x, best_y)]\n",
+        after="kept = apart([*kept, (value, x, y)])\n",
+    )
+    return changed.with_changes(body=[*statements(text), *changed.body])
+
+
+def explore_first(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    where, step = find_loop(tree), find_step(tree)
+    if where is None or step is None or not counts(where) or not m.matches(step.test, CHANCE):
+        return None
+    share = rng.choice((0.2, 0.3, 0.4, 0.5, 0.6))
+    return counted(put(tree, step.test, cst.parse_expression(f"step > {share} * budget")), where)
+
+
+SPREAD = {"x": "0.7548776662", "y": "0.5698402910"}
+
+
+def spread_points(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    where = find_loop(tree)
+    if where is None or not counts(where) or SPREAD["x"] in tree.code:
+        return None
+    for name, ratio in SPREAD.items():
+        for line in where.loop.body.body[: where.call]:
+            if tree.code_for_node(line).strip() == f"{name} = rng.uniform(low, high)":
+                tree = put(tree, line, statements(f"{name} = low + (high - low) * (step * {ratio} % 1)\n")[0])
+                break
+        else:
+            return None
+    where = find_loop(tree)
+    return where and counted(tree, where)
+
+
+def one_axis(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    step = find_step(tree)
+    if step is None or "(near_x, y)" in tree.code:
+        return None
+    return in_branch(tree, step, "x, y = rng.choice([(x, near_y), (near_x, y)])\n")
+
+
+def clip(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    where = find_loop(tree)
+    if where is None or "max(low" in tree.code:
+        return None
+    return with_lines(tree, where, before="x, y = max(low, min(high, x)), max(low, min(high, y))\n")
+
+
+# ---- how far
+
+
+def shrink_reach(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    step = find_step(tree)
+    if step is None or m.findall(step, m.AugAssign()):
+        return None
+    return in_branch(tree, step, f"reach *= {rng.choice(FACTORS)}\n")
+
+
+def widen_reach(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    where = find_loop(tree)
+    if where is None or find_step(tree) is None:
+        return None
+    better = m.If(test=m.Comparison(m.Name("value")), orelse=None, body=m.IndentedBlock())
+    for statement in where.loop.body.body[where.call :]:
+        if m.matches(statement, better) and not m.findall(statement, m.AugAssign()):
+            assert isinstance(statement, cst.If)
+            return in_branch(tree, statement, f"reach *= {rng.choice(WIDER)}\n")
+    return None
+
+
+# ---- numbers
+
+CHANCE = m.Comparison(
+    left=m.Call(m.Attribute(m.Name("rng"), m.Name("random"))),
+    comparisons=[m.ComparisonTarget(m.LessThan(), m.Float())],
+)
+FACTORS, WIDER = (0.95, 0.97, 0.98, 0.99), (1.1, 1.2, 1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class SetNumber:
+    """Sets a number that a place holds to another of `values`."""
+
+    place: m.BaseMatcherNode
+    values: Sequence[float]
+
+    def __call__(self, tree: cst.Module, rng: random.Random) -> cst.Module | None:
+        places = m.findall(tree, self.place)
+        numbers = [number for place in places for number in m.findall(place, m.Float() | m.Integer())]
+        if not numbers:
+            return None
+        number = rng.choice(numbers)
+        others = [value for value in self.values if str(value) != tree.code_for_node(number)]
+        return put(tree, number, cst.parse_expression(str(rng.choice(others))))
+
+
+REACH = m.Assign(targets=[m.AssignTarget(m.Name("reach"))], value=m.Float())
+SHARE = m.BinaryOperation(left=m.Float(), operator=m.Multiply(), right=m.Name("budget"))
+COUNT, DISTANCE = (m.Param(name=m.Name(name)) for name in ("count", "distance"))
+SHRINKING = m.AugAssign(m.Name("reach"), m.MultiplyAssign(), m.Float(m.MatchIfTrue(lambda text: text.startswith("0."))))
+WIDENING = m.AugAssign(m.Name("reach"), m.MultiplyAssign(), m.Float(m.MatchIfTrue(lambda text: text.startswith("1."))))
+
+MOVES: tuple[Move, ...] = tuple(
+    Move(name=name, rewrite=InBlock(change), about=about)
+    for name, change, about in (
+        ("step-from-best", step_from_best, "Draws some of the points around the best one so far."),
+        (
+            "step-from-several",
+            step_from_several,
+            "Steps from one of the best points that lie apart, not from the best.",
+        ),
+        ("explore-first", explore_first, "Steps only once a share of the calls is spent, and then always."),
+        ("spread-points", spread_points, "Spreads the points over the plane by a sequence, not by chance."),
+        ("one-axis", one_axis, "Steps along one axis at a time."),
+        ("clip", clip, "Moves points that lie outside to the edge."),
+        ("shrink-reach", shrink_reach, "Makes the reach of every step a little smaller than the last."),
+        ("widen-reach", widen_reach, "Widens the reach when a better point is found."),
+        ("set-reach", SetNumber(REACH, (0.1, *REACHES, 1.0)), "Sets how far the first steps reach."),
+        ("set-chance", SetNumber(CHANCE, (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)), "Sets how likely a step is."),
+        ("set-share", SetNumber(SHARE, (0.2, 0.3, 0.4, 0.5, 0.6)), "Sets what share of the calls explores."),
+        ("set-count", SetNumber(COUNT, (2, 3, 4, 5)), "Sets how many of the best points are stepped from."),
+        ("set-distance", SetNumber(DISTANCE, (1.0, 1.5, 2.0, 2.5)), "Sets how far apart they are."),
+        ("set-shrinking", SetNumber(SHRINKING, FACTORS), "Sets how fast the reach shrinks."),
+        ("set-widening", SetNumber(WIDENING, WIDER), "Sets by how much the reach widens."),
+    )
+)
