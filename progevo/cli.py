@@ -57,7 +57,14 @@ data_option = click.option("--data", type=click.Path(path_type=Path), help="A da
 @click.option("--seed", type=int, help="What every random draw derives from.  [default: 0]")
 @click.option("--proposer", help="Who writes candidates: mutate, the offline mutator.  [default: mutate]")
 @click.option("--sandbox", help="The form: auto, warm, pool or cold.  [default: auto]")
-@click.option("--c-puct", type=float, help="ERA's exploration constant.  [default: 1.0]")
+@click.option("--c-puct", type=float, help="ERA's exploration constant: --set c_puct=.  [default: 1.0]")
+@click.option(
+    "--set",
+    "constants",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A constant of the search, such as population_size=500, the value as in TOML; may be given again.",
+)
 @click.option(
     "--limit",
     "limits",
@@ -69,8 +76,19 @@ data_option = click.option("--data", type=click.Path(path_type=Path), help="A da
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
 @data_option
 @json_option
-def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str, ...], **flags: Any) -> None:
-    """Search for a better program: SEARCH is era, Flat-PUCT tree search, which is the default."""
+def run(
+    out: Path | None,
+    config: Path | None,
+    as_json: bool,
+    limits: tuple[str, ...],
+    constants: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Search for a better program.
+
+    SEARCH is era (Flat-PUCT tree search, the default), openevolve (islands), or one of the references to compare them
+    with: best_of_n, random_parent and greedy.
+    """
     from dataclasses import replace
 
     from progevo.config import apply_limits, read_settings
@@ -80,6 +98,8 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
 
     if limits:
         flags["limits"] = dict(_limit(text) for text in limits)
+    if constants:
+        flags["constants"] = dict(_constant(text) for text in constants)
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
     settings = read_settings(config, flags)
     domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
@@ -91,7 +111,7 @@ def run(out: Path | None, config: Path | None, as_json: bool, limits: tuple[str,
             result = start(
                 domain,
                 search=settings.search,
-                constants={"c_puct": settings.c_puct},
+                constants=settings.constants,
                 proposer=settings.proposer,
                 iterations=settings.iterations,
                 workers=settings.workers,
@@ -314,6 +334,19 @@ def _limit(text: str) -> tuple[str, float]:
         return name, float(value)
     except ValueError:
         raise ConfigError(f"--limit takes NAME=NUMBER, such as wall_s=30; it was given {text!r}") from None
+
+
+def _constant(text: str) -> tuple[str, Any]:
+    import tomllib
+
+    name, _, value = text.partition("=")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(
+            "--set takes NAME=VALUE, the value as in TOML, such as population_size=500 or"
+            f""" 'feature_dimensions=["complexity", "score"]'; it was given {text!r}"""
+        ) from None
 
 
 def _domain(task: str | None, data: Path | None) -> Any:

@@ -14,6 +14,9 @@ import msgspec
 from progevo.errors import ConfigError
 from progevo.types import Limits
 
+#: A constant of one search that is also a flag and a key of its own, from the time when there was no other search.
+C_PUCT = "c_puct"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -31,8 +34,8 @@ class Settings:
     sandbox: str = "auto"
     #: A data file to use in place of the task's own.
     data: str | None = None
-    #: ERA's exploration constant.
-    c_puct: float = 1.0
+    #: The search's constants by name, where they differ from its own (`progevo.search.catalogue` knows them).
+    constants: Mapping[str, Any] = field(default_factory=dict)
     #: Limits that differ from the task's own, by name.
     limits: Mapping[str, float] = field(default_factory=dict)
 
@@ -56,7 +59,13 @@ def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
         except (OSError, ValueError) as error:
             raise ConfigError(f"the settings file {file} cannot be read: {error}") from None
     given = {name: value for name, value in flags.items() if value is not None}
-    merged = {**table, **given, "limits": {**_table(table, "limits"), **given.get("limits", {})}}
+    merged = {
+        **table,
+        **given,
+        "limits": {**_table(table, "limits"), **given.get("limits", {})},
+        "constants": _constants(table, given),
+    }
+    merged.pop(C_PUCT, None)
     known = [entry.name for entry in dataclasses.fields(Settings)]
     unknown = sorted(set(merged) - set(known))
     if unknown:
@@ -80,6 +89,16 @@ def apply_limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
             raise ConfigError(f"the limit {name} is {value}; it must be a {'whole ' * (name in whole)}number above 0")
     typed: dict[str, Any] = {name: int(value) if name in whole else float(value) for name, value in changes.items()}
     return dataclasses.replace(limits, **typed)
+
+
+def _constants(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The table `[constants]` and, before it, flags; `c_puct` may also stand outside the table."""
+    merged: dict[str, Any] = {}
+    for source in (table, given):
+        merged.update(_table(source, "constants"))
+        if C_PUCT in source:
+            merged[C_PUCT] = source[C_PUCT]
+    return merged
 
 
 def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:

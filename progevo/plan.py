@@ -66,7 +66,7 @@ def config(plan: Plan, constants: Mapping[str, Any], settings: Mapping[str, Any]
         "iterations": plan.iterations,
         "workers": plan.workers,
         "seed": plan.seed,
-        **constants,
+        "constants": dict(constants),
         **settings,
         "ran_on": {
             "data": {name: value for name, value in data.items() if value is not None},

@@ -35,7 +35,7 @@ from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
 from progevo.search import Search
-from progevo.search.flat_puct import FlatPuct
+from progevo.search.catalogue import make_search
 from progevo.types import Ask, Brief, Candidate, Node, Outcome
 
 #: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
@@ -63,9 +63,6 @@ class Silence:
     def testing(self, best: Node) -> None: ...
 
 
-SEARCHES: Mapping[str, Callable[..., Search]] = {"era": FlatPuct}
-
-
 def _mutate(domain: Domain) -> Proposer:
     from progevo.propose.mutate import Mutate  # libcst takes 0.2 s to import: only for whoever proposes
 
@@ -79,7 +76,7 @@ def run(
     domain: Domain,
     *,
     search: str = "era",
-    constants: Mapping[str, float] | None = None,
+    constants: Mapping[str, Any] | None = None,
     proposer: str | Proposer = "mutate",
     iterations: int = 40,
     workers: int = 1,
@@ -94,8 +91,8 @@ def run(
 
     Args:
         domain: the task.
-        search: which search, by the word people type ("era").
-        constants: the search's constants, where they differ from its own.
+        search: which search, by the word people type ("era", "openevolve"; see `progevo.search.catalogue`).
+        constants: the search's constants by name, where they differ from its own.
         proposer: a name ("mutate") or a `Proposer` of your own.
         iterations: how many candidates to propose.
         workers: how many are in flight at a time.
@@ -113,7 +110,7 @@ def run(
         ProposerError: the proposer failed for good; everything until then is in the run folder.
         RunError: the run folder cannot be written.
     """
-    made = _make_search(search, constants or {})
+    made = make_search(search, constants or {}, seed)
     chosen = _make_proposer(proposer, domain)
     if iterations < 0 or workers < 1 or seed < 0:
         raise ConfigError("iterations must be at least 0, workers at least 1 and seed at least 0")
@@ -330,15 +327,6 @@ class _Loop:
         write_file(plan.folder / "best.py", best.candidate.program.source.encode("utf-8", "surrogatepass"))
         write_file(plan.folder / results.FILE, results.to_json(found).encode())
         return found
-
-
-def _make_search(name: str, constants: Mapping[str, float]) -> Search:
-    if name not in SEARCHES:
-        raise ConfigError(f"there is no search {name!r}; the searches are {', '.join(SEARCHES)}")
-    try:
-        return SEARCHES[name](**constants)
-    except TypeError as error:
-        raise ConfigError(f"the search {name!r} does not take these constants: {error}") from None
 
 
 def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:

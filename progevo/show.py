@@ -54,6 +54,8 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         f"search {name}: seed {number(seed['search'])}, best {number(found['search'])} (node {found['node']})",
         f"test   {name}: seed {number(seed['test'])}, best {number(found['test'])}",
     ]
+    if islands := result.get("islands"):
+        lines.insert(2, islands_line(islands))
     if found["node"] == 0:
         lines.append("nothing better than the seed was found")
     elif gain["test"] is not None:
@@ -61,6 +63,16 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""
         lines.append(f"gain on test: {gain['test']:+.5f}{error}, {word}")
     return lines
+
+
+def islands_line(islands: list[dict[str, Any]]) -> str:
+    """How many programs, cells and generations the islands hold, in order."""
+    each = {name: [island[name] for island in islands] for name in ("programs", "cells", "generation")}
+    listed = {name: " ".join(map(str, values)) for name, values in each.items()}
+    return (
+        f"islands   {len(islands)}: {sum(each['programs'])} programs ({listed['programs']}), {sum(each['cells'])} cells"
+        f" ({listed['cells']}), generations {listed['generation']}"
+    )
 
 
 def node_facts(record: Record, index: int) -> dict[str, Any]:

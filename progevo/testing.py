@@ -14,17 +14,39 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from progevo.search import Search
 from progevo.types import Ask, Candidate, Node, Outcome, Program
 
 
-def node(index: int, step: int, parent: int | None, score: float) -> Node:
-    """A node with a program of its own; a score of negative infinity makes it a failed one."""
-    failed = score == -math.inf
-    outcome = Outcome(status="crashed", reason="made to fail") if failed else Outcome(status="ok", score=score)
-    candidate = Candidate(program=Program(f"answer = {index}\n"), origin="testing")
+def node(
+    index: int,
+    step: int,
+    parent: int | None,
+    score: float,
+    *,
+    source: str | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> Node:
+    """A node with a program of its own, or with this source; negative infinity as a score makes it a failed one.
+
+    A score that is not a number, which no `Outcome` can be made with, is forced upon it.
+    """
+    candidate = Candidate(program=Program(f"answer = {index}\n" if source is None else source), origin="testing")
+    if score == -math.inf:
+        outcome = Outcome(status="crashed", reason="made to fail")
+    else:
+        outcome = Outcome(status="ok", score=0.0 if math.isnan(score) else score, metrics=metrics or {})
+    if math.isnan(score):
+        object.__setattr__(outcome, "score", score)
+    return Node(index=index, step=step, parent=parent, candidate=candidate, outcome=outcome)
+
+
+def empty_reply(index: int, step: int, parent: int) -> Node:
+    """A node for which the proposer had no program."""
+    outcome = Outcome(status="no_program", reason="made to be empty")
+    candidate = Candidate(program=None, origin="testing", reason="made to be empty")
     return Node(index=index, step=step, parent=parent, candidate=candidate, outcome=outcome)
 
 
@@ -120,8 +142,35 @@ class SearchCase:
     def test_scores_far_apart(self) -> None:
         self._soundly([1e308, -1e308, 5e-324, -0.0, 0.0, -math.inf] * 10)
 
-    def test_two_thousand_nodes(self) -> None:
-        self._soundly(_scores(2000), in_flight=4, rng=random.Random(6))
+    def test_a_score_that_is_no_number_ranks_as_failed(self) -> None:
+        failed, nan = (
+            drive(self.make(), [other if score == -math.inf else score for score in _scores(200)], in_flight=3)
+            for other in (-math.inf, math.nan)
+        )
+        assert failed == nan, "a score that is not a number was not taken as that of a failed program"
+
+    def test_replies_without_a_program(self) -> None:
+        search = _Watched(self.make())
+        search.tell(node(0, 0, None, 0.5))
+        for index, score in enumerate(_scores(100), start=1):
+            ask = search.ask()
+            empty = index % 2 == 1
+            search.tell(empty_reply(index, ask.step, ask.parent) if empty else node(index, ask.step, ask.parent, score))
+
+    def test_ten_thousand_nodes(self) -> None:
+        self._soundly(_scores(10_000), in_flight=4, rng=random.Random(6))
+
+    def test_a_replay_equals_the_live_run(self) -> None:
+        """Asks and tells as a journal would hold them, put again to a fresh search in that order."""
+        live = _Recorded(self.make())
+        drive(live, _scores(300), in_flight=5, rng=random.Random(8))
+        replayed = self.make()
+        for event in live.events:
+            if isinstance(event, Node):
+                replayed.tell(event)
+            else:
+                ask = replayed.ask()
+                assert ask == event, f"the live search asked {event}, its replay {ask}"
 
     def test_the_same_tells_give_the_same_asks(self) -> None:
         first, again = (drive(self.make(), _scores(300), in_flight=4, rng=random.Random(7)) for _ in range(2))
@@ -160,6 +209,25 @@ class _Watched:
     def tell(self, node: Node, /) -> None:
         self._search.tell(node)
         self._told += 1
+
+
+class _Recorded:
+    """A search whose asks and tells are kept in order."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self.events: list[Ask | Node] = []
+        self.constants = search.constants
+        self.summary = search.summary
+
+    def ask(self) -> Ask:
+        ask = self._search.ask()
+        self.events.append(ask)
+        return ask
+
+    def tell(self, node: Node, /) -> None:
+        self.events.append(node)
+        self._search.tell(node)
 
 
 def _scores(count: int) -> list[float]:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from progevo.search.catalogue import SEARCHES
+
 TASK = """
 from progevo import Domain, GatePolicy, Limits, Metric, Program
 from progevo.evaluators.calls import Calls
@@ -79,7 +81,11 @@ OPTIONS = {
     "--workers": ("2", lambda result, config: result["workers"] == 2 and result["schedule"] == "ordered"),
     "--seed": ("7", lambda result, config: result["seed"] == 7 == config["seed"]),
     "--proposer": ("mutate", lambda result, config: result["proposer"]["name"] == "mutate"),
-    "--c-puct": ("0.5", lambda result, config: result["search"]["c_puct"] == 0.5 == config["c_puct"]),
+    "--c-puct": ("0.5", lambda result, config: result["search"]["c_puct"] == 0.5 == config["constants"]["c_puct"]),
+    "--set": (
+        "c_puct=0.25",
+        lambda result, config: result["search"]["c_puct"] == 0.25 == config["constants"]["c_puct"],
+    ),
     "--sandbox": ("pool", lambda result, config: result["sandbox"]["rung"] == "pool"),
     "--limit": ("wall_s=7", lambda result, config: result["sandbox"]["limits"]["wall_s"] == 7),
 }
@@ -96,7 +102,7 @@ def test_every_option_of_run_is_read(tmp_path, task, flag):
     assert seen(json.loads(out), config)
     # The same through the environment and through a file.
     name = flag[2:].replace("-", "_")
-    if name != "limit":
+    if name not in ("limit", "set"):
         env = {**os.environ, f"PROGEVO_RUN_{name.upper()}": value}
         fixed = () if name == "iterations" else ("--iterations", "1")
         code, out, _ = progevo("run", "era", "--task", task, "--out", tmp_path / "e", "--json", *fixed, env=env)
@@ -110,6 +116,38 @@ def test_every_option_of_run_is_read(tmp_path, task, flag):
         assert seen(json.loads(out), tomllib.loads((tmp_path / "f" / "config.toml").read_text()))
 
 
+@pytest.mark.parametrize("search", SEARCHES)
+def test_every_search_runs_and_takes_its_own_config_again(tmp_path, task, search):
+    code, out, err = progevo("run", search, "--task", task, "--iterations", 3, "--out", tmp_path / "r", "--json")
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["search"]["name"] == search
+    assert result["spent"]["iterations"] == 3
+    again = ("run", "--config", tmp_path / "r" / "config.toml", "--out", tmp_path / "s", "--json")
+    code, out, err = progevo(*again)
+    assert code == 0, err
+    assert json.loads(out)["search"] == result["search"]
+    assert json.loads(out)["best"] == result["best"]
+
+
+def test_constants_of_the_islands_are_set_by_name(tmp_path, task):
+    given = ("num_islands=2", 'feature_dimensions=["score"]', "feature_bins={score=3}", "migration_rate=0.5")
+    flags = [word for text in given for word in ("--set", text)]
+    code, out, err = progevo(
+        "run", "openevolve", "--task", task, "--iterations", 3, "--out", tmp_path / "r", "--json", *flags
+    )
+    assert code == 0, err
+    result = json.loads(out)
+    assert len(result["islands"]) == 2
+    assert "tree" not in result
+    assert {name: result["search"][name] for name in ("feature_bins", "migration_rate")} == {
+        "feature_bins": {"score": 3},
+        "migration_rate": 0.5,
+    }
+    code, out, _ = progevo("show", tmp_path / "r")
+    assert "islands   2: 4 programs (3 1), " in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
@@ -117,6 +155,10 @@ def test_every_option_of_run_is_read(tmp_path, task, flag):
         (["run", "era", "--task", "nothing"], "there is no task 'nothing'"),
         (["run", "annealing", "--task", "s3e1"], "the searches are era"),
         (["run", "era", "--task", "s3e1", "--speed", "9"], "No such option"),
+        (["run", "openevolve", "--task", "s3e1", "--set", "num_islands"], "--set takes NAME=VALUE"),
+        (["run", "openevolve", "--task", "s3e1", "--set", "feature_dimensions=score"], "the value as in TOML"),
+        (["run", "openevolve", "--task", "s3e1", "--set", "islands=3"], "it takes population_size, archive_size"),
+        (["run", "openevolve", "--task", "s3e1", "--c-puct", "3"], "does not take these constants: c_puct"),
         (["run", "era", "--task", "s3e1", "--limit", "wall_s"], "NAME=NUMBER"),
         (["run", "era", "--task", "s3e1", "--limit", "speed=3"], "there is no limit"),
         (["run", "era", "--task", "s3e1", "--data", "nothing.csv"], "nothing.csv"),

@@ -19,6 +19,18 @@ def test_a_flag_goes_before_the_file_and_the_file_before_the_default(tmp_path):
     assert settings.limits == {"wall_s": 5, "cpu_s": 9.0}
 
 
+def test_constants_of_a_search_come_from_their_table_and_from_flags(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('task = "toy"\n[constants]\npopulation_size = 7\narchive_size = 3\n')
+    settings = read_settings(file, {"constants": {"archive_size": 4}, "c_puct": None})
+    assert settings.constants == {"population_size": 7, "archive_size": 4}
+    # c_puct has a flag and a key of its own, which mean the same.
+    file.write_text('task = "toy"\nc_puct = 2.5\n')
+    assert read_settings(file, {}).constants == {"c_puct": 2.5}
+    assert read_settings(file, {"c_puct": 0.5}).constants == {"c_puct": 0.5}
+    assert read_settings(file, {"constants": {"c_puct": 0.7}}).constants == {"c_puct": 0.7}
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -31,6 +43,7 @@ def test_a_flag_goes_before_the_file_and_the_file_before_the_default(tmp_path):
         ('task = "toy"\n[limits]\nwall_s = 0', "above 0"),
         ('task = "toy"\n[limits]\ncpu_s = 1.5', "whole number"),
         ('task = "toy"\nlimits = 3', "must be a table"),
+        ('task = "toy"\nconstants = 3', "must be a table"),
         ("task = ", "cannot be read"),
     ],
 )

@@ -108,7 +108,8 @@ def test_the_schema_is_one(schema):
 
 
 def test_a_real_result_follows_the_schema_to_the_last_key(tmp_path, schema, toy):
-    for name, changes in (("whole", {}), ("seed alone", {"iterations": 0}), ("no test", {})):
+    cases = {"whole": {}, "seed alone": {"iterations": 0}, "no test": {}, "islands": {"search": "openevolve"}}
+    for name, changes in cases.items():
         domain = toy(splits=("search",)) if name == "no test" else toy()
         result = run(domain, **{"iterations": 3, "out": tmp_path / name, **changes})
         validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())

@@ -12,9 +12,11 @@ where `rank` is 0 for the worst score of the N nodes and 1 for the best. docs/fi
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from progevo.errors import ConfigError
+from progevo.search.questions import Questions
 from progevo.types import Ask, Json, Node
 
 if TYPE_CHECKING:
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
 
 #: How many nodes, from the best downwards, are weighed at first; every further strip is twice as wide.
 FIRST_STRIP = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatPuctConstants:
+    """What people may set about Flat PUCT."""
+
+    #: The weight of exploration, finite and not negative; 0 always expands the best node.
+    c_puct: float = 1.0
 
 
 class FlatPuct:
@@ -57,8 +67,7 @@ class FlatPuct:
         self._total_visits = 0
         self._best = 0
         self._best_score = -math.inf
-        self._asked = 0
-        self._open: dict[int, int] = {}  # step -> the parent asked for
+        self._questions = Questions()
 
     def ask(self) -> Ask:
         """The node to expand: the largest PUCT, the lowest index among equals. Counts the visit at once.
@@ -66,13 +75,10 @@ class FlatPuct:
         Raises:
             ValueError: the seed has not been told yet.
         """
-        if not self._nodes:
-            raise ValueError("asked before the seed was told: tell node 0 (step 0, no parent) first")
+        self._questions.ready()
         parent = self._choose()
         self._visit(parent)
-        self._asked += 1
-        self._open[self._asked] = parent
-        return Ask(self._asked, parent)
+        return self._questions.put(parent)
 
     def tell(self, node: Node, /) -> None:
         """Takes the seed, then one answer to each open question, in any order.
@@ -82,7 +88,7 @@ class FlatPuct:
         Raises:
             ValueError: the index is not the next one, the step is not open, or the parent is not the one asked for.
         """
-        self._check(node)
+        self._questions.answer(node)
         score = -math.inf if math.isnan(node.score) else float(node.score)
         if self._nodes == len(self._visits):
             self._grow()
@@ -96,7 +102,7 @@ class FlatPuct:
             self._anchors.append(-1)
             self._depths.append(0)
         else:
-            parent = self._open.pop(node.step)
+            parent = node.parent
             even = node.index - parent == parent - self._parents[parent]
             self._parents.append(parent)
             self._anchors.append(self._anchors[parent] if even else parent)
@@ -177,18 +183,6 @@ class FlatPuct:
                 stride = index - parent
                 self._visits[anchor + stride : index + 1 : stride] += 1
             index = anchor
-
-    def _check(self, node: Node) -> None:
-        if node.index != self._nodes:
-            raise ValueError(f"told node {node.index}, but indexes follow the order of telling: {self._nodes} is next")
-        if node.index == 0:
-            if node.step != 0 or node.parent is not None:
-                raise ValueError(f"the seed has step 0 and no parent (got step {node.step}, parent {node.parent})")
-        elif node.step not in self._open:
-            why = "has been answered before" if 1 <= node.step <= self._asked else "was never asked"
-            raise ValueError(f"told an answer to step {node.step}, which {why}: every ask is answered by one tell")
-        elif node.parent != self._open[node.step]:
-            raise ValueError(f"step {node.step} asked for a child of node {self._open[node.step]} (got {node.parent})")
 
     def _grow(self) -> None:
         import numpy as np
