@@ -115,7 +115,7 @@ def in_branch(tree: cst.Module, branch: cst.If, text: str) -> cst.Module:
 # ---- where points are drawn
 
 
-REACHES = (0.2, 0.3, 0.5, 0.7)
+REACHES = (0.3, 0.5, 0.7)
 STEP = """\
 if rng.random() < {chance}:
     near_x, near_y = best_x, best_y
@@ -124,10 +124,14 @@ if rng.random() < {chance}:
 
 
 def step_from_best(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    return with_step(tree, rng, (0.3, 0.4, 0.5))
+
+
+def with_step(tree: cst.Module, rng: random.Random, chances: Sequence[float]) -> cst.Module | None:
     where = find_loop(tree)
     if where is None or "near_x" in tree.code:
         return None
-    step = STEP.format(chance=rng.choice((0.3, 0.4, 0.5)))
+    step = STEP.format(chance=rng.choice(chances))
     return with_lines(tree, where, ahead=f"reach = {rng.choice(REACHES)}\n", before=step)
 
 
@@ -145,10 +149,12 @@ def apart(points, count={count}, distance={distance}):
 
 
 def step_from_several(tree: cst.Module, rng: random.Random) -> cst.Module | None:
+    if find_step(tree) is None:  # a rare step, or this alone would go most of the way
+        tree = with_step(tree, rng, (0.2, 0.3)) or tree
     where, step = find_loop(tree), find_step(tree)
     if where is None or step is None or "apart" in tree.code:
         return None
-    text = APART.format(count=rng.choice((2, 3, 4)), distance=rng.choice((1.0, 1.5, 2.0)))
+    text = APART.format(count=3, distance=rng.choice((1.0, 1.5, 2.0)))
     changed = put(tree, step.body.body[0], statements("_, near_x, near_y = rng.choice(kept)\n")[0])
     where = find_loop(changed)
     assert where is not None
@@ -165,7 +171,7 @@ def explore_first(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     where, step = find_loop(tree), find_step(tree)
     if where is None or step is None or not counts(where) or not m.matches(step.test, CHANCE):
         return None
-    share = rng.choice((0.2, 0.3, 0.4, 0.5, 0.6))
+    share = rng.choice(SHARES)
     return counted(put(tree, step.test, cst.parse_expression(f"step > {share} * budget")), where)
 
 
@@ -184,7 +190,8 @@ def spread_points(tree: cst.Module, rng: random.Random) -> cst.Module | None:
         else:
             return None
     where = find_loop(tree)
-    return where and counted(tree, where)
+    assert where is not None
+    return counted(tree, where)
 
 
 def one_axis(tree: cst.Module, rng: random.Random) -> cst.Module | None:
@@ -192,13 +199,6 @@ def one_axis(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     if step is None or "(near_x, y)" in tree.code:
         return None
     return in_branch(tree, step, "x, y = rng.choice([(x, near_y), (near_x, y)])\n")
-
-
-def clip(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    where = find_loop(tree)
-    if where is None or "max(low" in tree.code:
-        return None
-    return with_lines(tree, where, before="x, y = max(low, min(high, x)), max(low, min(high, y))\n")
 
 
 # ---- how far
@@ -211,25 +211,13 @@ def shrink_reach(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     return in_branch(tree, step, f"reach *= {rng.choice(FACTORS)}\n")
 
 
-def widen_reach(tree: cst.Module, rng: random.Random) -> cst.Module | None:
-    where = find_loop(tree)
-    if where is None or find_step(tree) is None:
-        return None
-    better = m.If(test=m.Comparison(m.Name("value")), orelse=None, body=m.IndentedBlock())
-    for statement in where.loop.body.body[where.call :]:
-        if m.matches(statement, better) and not m.findall(statement, m.AugAssign()):
-            assert isinstance(statement, cst.If)
-            return in_branch(tree, statement, f"reach *= {rng.choice(WIDER)}\n")
-    return None
-
-
 # ---- numbers
 
 CHANCE = m.Comparison(
     left=m.Call(m.Attribute(m.Name("rng"), m.Name("random"))),
     comparisons=[m.ComparisonTarget(m.LessThan(), m.Float())],
 )
-FACTORS, WIDER = (0.95, 0.97, 0.98, 0.99), (1.1, 1.2, 1.5)
+FACTORS, SHARES = (0.97, 0.98, 0.99), (0.4, 0.5, 0.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +239,8 @@ class SetNumber:
 
 REACH = m.Assign(targets=[m.AssignTarget(m.Name("reach"))], value=m.Float())
 SHARE = m.BinaryOperation(left=m.Float(), operator=m.Multiply(), right=m.Name("budget"))
-COUNT, DISTANCE = (m.Param(name=m.Name(name)) for name in ("count", "distance"))
+COUNT = m.Param(name=m.Name("count"))
 SHRINKING = m.AugAssign(m.Name("reach"), m.MultiplyAssign(), m.Float(m.MatchIfTrue(lambda text: text.startswith("0."))))
-WIDENING = m.AugAssign(m.Name("reach"), m.MultiplyAssign(), m.Float(m.MatchIfTrue(lambda text: text.startswith("1."))))
 
 MOVES: tuple[Move, ...] = tuple(
     Move(name=name, rewrite=InBlock(change), about=about)
@@ -262,20 +249,16 @@ MOVES: tuple[Move, ...] = tuple(
         (
             "step-from-several",
             step_from_several,
-            "Steps from one of the best points that lie apart, not from the best.",
+            "Draws points around one of the best that lie apart, not around the best.",
         ),
         ("explore-first", explore_first, "Steps only once a share of the calls is spent, and then always."),
         ("spread-points", spread_points, "Spreads the points over the plane by a sequence, not by chance."),
         ("one-axis", one_axis, "Steps along one axis at a time."),
-        ("clip", clip, "Moves points that lie outside to the edge."),
         ("shrink-reach", shrink_reach, "Makes the reach of every step a little smaller than the last."),
-        ("widen-reach", widen_reach, "Widens the reach when a better point is found."),
-        ("set-reach", SetNumber(REACH, (0.1, *REACHES, 1.0)), "Sets how far the first steps reach."),
-        ("set-chance", SetNumber(CHANCE, (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)), "Sets how likely a step is."),
-        ("set-share", SetNumber(SHARE, (0.2, 0.3, 0.4, 0.5, 0.6)), "Sets what share of the calls explores."),
-        ("set-count", SetNumber(COUNT, (2, 3, 4, 5)), "Sets how many of the best points are stepped from."),
-        ("set-distance", SetNumber(DISTANCE, (1.0, 1.5, 2.0, 2.5)), "Sets how far apart they are."),
+        ("set-reach", SetNumber(REACH, (0.2, *REACHES)), "Sets how far the first steps reach."),
+        ("set-chance", SetNumber(CHANCE, (0.3, 0.4, 0.5, 0.6, 0.7)), "Sets how likely a step is."),
+        ("set-share", SetNumber(SHARE, SHARES), "Sets what share of the calls explores."),
+        ("set-count", SetNumber(COUNT, (2, 3, 4)), "Sets how many of the best points are stepped from."),
         ("set-shrinking", SetNumber(SHRINKING, FACTORS), "Sets how fast the reach shrinks."),
-        ("set-widening", SetNumber(WIDENING, WIDER), "Sets by how much the reach widens."),
     )
 )
