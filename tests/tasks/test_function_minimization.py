@@ -8,6 +8,7 @@ import math
 import random
 import types
 from contextlib import closing
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -25,8 +26,7 @@ from progevo.tasks.function_minimization.moves import END, MOVES, START
 from progevo.types import Answer, Candidate, Count, Program
 
 DOMAIN = find_domain("function_minimization")
-EVALUATOR = DOMAIN.evaluator
-assert isinstance(EVALUATOR, Minimization)
+EVALUATOR = cast(Minimization, DOMAIN.evaluator)
 TRIALS = EVALUATOR.trials
 
 
@@ -155,7 +155,7 @@ def reached() -> dict[str, set[str]]:
             new = programs(source, move, 4)
             made[move.name] |= new
             found |= new
-        frontier = rng.sample(sorted(found), 12)
+        frontier = rng.sample(sorted(found), min(12, len(found)))
     return made
 
 
