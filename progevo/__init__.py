@@ -1,6 +1,6 @@
 """progevo: a sandboxed program-evolution toolkit for code genomes."""
 
-from progevo.domain import Domain, Evaluator, find_domain
+from progevo.domain import Domain, Evaluator, Stage, find_domain
 from progevo.errors import (
     BadOutput,
     ConfigError,
@@ -52,6 +52,7 @@ __all__ = [
     "RunError",
     "SandboxUnavailable",
     "Score",
+    "Stage",
     "TaskError",
     "evaluate",
     "find_domain",

@@ -11,13 +11,15 @@ from importlib import resources
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Literal, Protocol
 
 from progevo.errors import ProgevoError, TaskError
 from progevo.types import Answer, DataSource, GatePolicy, Inputs, Limits, Metric, Move, Program, Score
 
 #: What the search ranks on, and what is scored once at the end for the seed and for the best.
 SEARCH, TEST = "search", "test"
+
+Trust = Literal["host_scored", "self_reported"]
 
 
 class Evaluator(Protocol):
@@ -42,6 +44,17 @@ class Evaluator(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A split that is scored before the search part, and what a candidate has to reach on it to go on.
+
+    `threshold` is a value of the domain's metric: at most that where the metric is minimized, else at least that.
+    """
+
+    split: str
+    threshold: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """A task: what to evolve, how it is confined, and how it is scored.
@@ -59,6 +72,10 @@ class Domain:
         splits: `("search", "test")`, or `("search",)` for a task without a held-out part.
         data: where the cases come from.
         moves: small rewrites that the offline mutator may use beside its own.
+        stages: splits that come before the search part, cheap ones first. A candidate ends at the first whose threshold
+            it misses, as `stage_failed`, which ranks as a failure: only what has been scored in full can be the best.
+            The seed goes past them; a search needs its score.
+        trust: who computes scores. `"self_reported"`: code that ran in one process with the candidate.
     """
 
     name: str
@@ -73,6 +90,16 @@ class Domain:
     splits: tuple[str, ...] = (SEARCH, TEST)
     data: DataSource = DataSource(source="built-in")
     moves: tuple[Move, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    trust: Trust = "host_scored"
+
+    def __post_init__(self) -> None:
+        names = [stage.split for stage in self.stages]
+        if len(set(names)) < len(names) or {SEARCH, TEST} & set(names):
+            raise TaskError(
+                f"the stages of the task {self.name!r} are {', '.join(names)}; each must be a split of its own,"
+                f" and neither {SEARCH!r} nor {TEST!r}"
+            )
 
 
 def find_domain(name: str, *, data: Path | None = None) -> Domain:

@@ -175,6 +175,7 @@ def _outcome_to_json(outcome: Outcome) -> Event:
         "score": outcome.score if outcome.ok else None,
         "metrics": {name: value if math.isfinite(value) else None for name, value in outcome.metrics.items()},
         "reason": outcome.reason,
+        **({"stage": outcome.stage} if outcome.stage else {}),
     }
 
 
@@ -186,6 +187,7 @@ def _outcome_from_json(event: Event) -> Outcome:
         score=-math.inf if found["score"] is None else found["score"],
         metrics=found["metrics"],
         reason=found["reason"],
+        stage=found.get("stage", ""),
         usage=Usage(**usage),
     )
 

@@ -59,7 +59,7 @@ def build_result(
         "task": domain.name,
         "data": dataclasses.asdict(domain.data),
         "metric": {"name": domain.metric.name, "direction": domain.metric.direction, "unit": domain.metric.unit},
-        "trust": "host_scored",
+        "trust": domain.trust,
         "search": {"name": search, **constants},
         "proposer": {"name": proposer, "models": []},
         "seed": seed,

@@ -25,7 +25,7 @@ import tomli_w
 from progevo import result as results
 from progevo.domain import SEARCH, TEST, Domain
 from progevo.errors import ConfigError, ProgevoError, ProposerError, SandboxUnavailable, TaskError
-from progevo.evaluate import confine, evaluate, job_of, screen
+from progevo.evaluate import climb, evaluate, job_of, screen
 from progevo.execute import open_executor
 from progevo.journal import Journal, write_file
 from progevo.plan import Plan, config, new_folder, now, versions
@@ -39,7 +39,7 @@ from progevo.search.catalogue import make_search
 from progevo.types import Ask, Brief, Candidate, Node, Outcome
 
 #: Outcomes that a copy of a program takes over. The others depend on the host's load, and are run again.
-REPEATABLE = {"ok", "crashed", "bad_output"}
+REPEATABLE = {"ok", "crashed", "bad_output", "stage_failed"}
 
 #: So many lost sandboxes one after another, and the host is not fit to go on.
 LOST_IN_A_ROW = 3
@@ -256,7 +256,7 @@ class _Loop:
         # Only what had been told when this step was asked, or the outcome would depend on who was faster.
         if twin is not None and twin < len(history) and history[twin].outcome.status in REPEATABLE:
             return candidate, history[twin].outcome, twin
-        return candidate, confine(self.plan.domain, candidate, SEARCH, self.sandbox), None
+        return candidate, climb(self.plan.domain, candidate, self.sandbox), None
 
     def _propose(self, ask: Ask, history: tuple[Node, ...]) -> Candidate:
         rng = random.Random(f"progevo {self.plan.seed} {ask.step} propose")

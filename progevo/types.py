@@ -26,6 +26,7 @@ Status = Literal[
     "memory_limit",
     "output_limit",
     "bad_output",
+    "stage_failed",
     "sandbox_lost",
 ]
 
@@ -237,6 +238,8 @@ class Outcome:
     reason: str = ""
     log_tail: str = ""
     usage: Usage = Usage()
+    #: The last split that it ran on, where the domain has stages; the metrics are of that one.
+    stage: str = ""
 
     def __post_init__(self) -> None:
         if self.status == "ok" and not math.isfinite(self.score):

@@ -19,7 +19,7 @@ LINKED = ("tasks", "evaluators", "sandbox_profiles")
 #: The public surface: what it takes to write a task and to run it. A change here is a change for users.
 PUBLIC = """
 Answer BadOutput BlackBox Candidate ConfigError Count DataError Domain Evaluator GatePolicy Inputs Limits
-Metric Move Node Outcome ProgevoError Program ProposerError RunError SandboxUnavailable Score TaskError
+Metric Move Node Outcome ProgevoError Program ProposerError RunError SandboxUnavailable Score Stage TaskError
 evaluate find_domain run
 """.split()
 
