@@ -73,12 +73,25 @@ data_option = click.option("--data", type=click.Path(path_type=Path), help="A da
     help="A limit that differs from the task's, such as wall_s=30; may be given again.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
-@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="A TOML file with the same settings; a YAML one of OpenEvolve's."
+)
+@click.option(
+    "--openevolve",
+    "pair_files",
+    type=click.Path(path_type=Path),
+    nargs=2,
+    metavar="PROGRAM EVALUATOR",
+    help="Instead of a task: OpenEvolve's initial_program.py and evaluator.py.",
+)
+@click.option("--drop-key", "drop", multiple=True, metavar="NAME", help="A key of that YAML file to leave aside.")
 @data_option
 @json_option
 def run(
     out: Path | None,
     config: Path | None,
+    pair_files: tuple[Path, Path] | None,
+    drop: tuple[str, ...],
     as_json: bool,
     limits: tuple[str, ...],
     constants: tuple[str, ...],
@@ -101,11 +114,19 @@ def run(
     if constants:
         flags["constants"] = dict(_constant(text) for text in constants)
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
-    settings = read_settings(config, flags)
-    domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
+    pair, config = _pair(pair_files, config, drop, flags)
+    settings = read_settings(config, flags, beneath=pair.settings if pair is not None else {})
+    if pair is not None:
+        domain = pair.domain
+    else:
+        domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
     domain = replace(domain, limits=apply_limits(domain.limits, settings.limits))
     progress = open_progress()
-    extra = {name: value for name, value in (("data", settings.data), ("limits", dict(settings.limits))) if value}
+    extra: dict[str, Any] = {
+        name: value for name, value in (("data", settings.data), ("limits", dict(settings.limits))) if value
+    }
+    if pair is not None:
+        extra["ran_on"] = {"openevolve": dict(pair.origin)}
     with _draining() as stop:
         try:
             result = start(
@@ -326,6 +347,23 @@ def _draining() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _pair(
+    files: tuple[Path, Path] | None, config: Path | None, drop: tuple[str, ...], flags: dict[str, Any]
+) -> tuple[Any, Path | None]:
+    """OpenEvolve's pair, if there is one, and the TOML file that is left."""
+    is_yaml = config is not None and config.suffix in (".yaml", ".yml")
+    if files is None:
+        if is_yaml or drop:
+            raise ConfigError("a YAML configuration and --drop-key belong to --openevolve PROGRAM EVALUATOR")
+        return None, config
+    if flags["task"] is not None or flags["data"] is not None:
+        raise ConfigError("--openevolve names the task: leave out --task and --data")
+    from progevo.openevolve import read_pair
+
+    pair = read_pair(*files, configuration=config if is_yaml else None, drop=drop)
+    return pair, None if is_yaml else config
 
 
 def _limit(text: str) -> tuple[str, float]:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -46,8 +47,10 @@ class Settings:
         apply_limits(Limits(), self.limits)
 
 
-def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Settings from a TOML file and, before it, flags (where a flag is `None` it was not given).
+def read_settings(
+    file: Path | None, flags: Mapping[str, Any], beneath: Mapping[str, Any] = MappingProxyType({})
+) -> Settings:
+    """Settings from a TOML file and, before it, flags (where a flag is `None` it was not given); under both, `beneath`.
 
     Raises `ConfigError` for a file that cannot be read, a key that does not exist and a value of the wrong type.
     """
@@ -60,10 +63,11 @@ def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
             raise ConfigError(f"the settings file {file} cannot be read: {error}") from None
     given = {name: value for name, value in flags.items() if value is not None}
     merged = {
+        **beneath,
         **table,
         **given,
-        "limits": {**_table(table, "limits"), **given.get("limits", {})},
-        "constants": _constants(table, given),
+        "limits": {**_table(beneath, "limits"), **_table(table, "limits"), **given.get("limits", {})},
+        "constants": {**_table(beneath, "constants"), **_constants(table, given)},
     }
     merged.pop(C_PUCT, None)
     known = [entry.name for entry in dataclasses.fields(Settings)]

@@ -61,7 +61,7 @@ class Domain:
 
     Attributes:
         name: what people call it, also in results.
-        entrypoint: the name that every program must define.
+        entrypoint: the name that every program must define; none where the harness gets the text and runs it itself.
         seed: the program that the search starts from.
         prompt: what a model is told about the task.
         metric: what people see; the search sees scores (larger is better).

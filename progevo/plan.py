@@ -67,8 +67,10 @@ def config(plan: Plan, constants: Mapping[str, Any], settings: Mapping[str, Any]
         "workers": plan.workers,
         "seed": plan.seed,
         "constants": dict(constants),
-        **settings,
+        **{name: value for name, value in settings.items() if name != "ran_on"},
         "ran_on": {
+            **settings.get("ran_on", {}),
+            "gate": plan.domain.gate.name,
             "data": {name: value for name, value in data.items() if value is not None},
             "sandbox": {
                 "backend": plan.confinement.backend,

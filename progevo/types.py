@@ -119,6 +119,8 @@ class GatePolicy:
     """
 
     imports: frozenset[str]
+    #: What it is called in `config.toml`.
+    name: str = "task"
     refused_modules: frozenset[str] = frozenset()
     refused_names: frozenset[str] = frozenset()
     refused_attributes: frozenset[str] = frozenset()

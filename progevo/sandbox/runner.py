@@ -227,6 +227,17 @@ def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.Bla
     random.seed(surroundings.seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(surroundings.seed)
+    # Without an entry point the harness gets the text, and runs it itself.
+    entry = program(job) if job["entrypoint"] else job["source"]
+    try:
+        value, arrays = harness.run(entry, job["request"], surroundings.inputs, *extra)
+        return wire.encode({"kind": "answer", "value": value}, arrays, max_header_bytes=wire.MAX_HEADER_BYTES)
+    except (harness.BadOutput, wire.WireError) as error:
+        return wire.encode({"kind": "bad_output", "reason": text_of(error)})
+
+
+def program(job: dict[str, Any]) -> Any:
+    """The entry point of the candidate's program, once that has run."""
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module  # dataclasses and friends look their module up by name
@@ -238,11 +249,7 @@ def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.Bla
         raise NameError(f"the program ran but did not define {job['entrypoint']!r}")
     if not callable(entry):
         raise TypeError(f"{job['entrypoint']!r} is not callable: it is a {type(entry).__name__}")
-    try:
-        value, arrays = harness.run(entry, job["request"], surroundings.inputs, *extra)
-        return wire.encode({"kind": "answer", "value": value}, arrays, max_header_bytes=wire.MAX_HEADER_BYTES)
-    except (harness.BadOutput, wire.WireError) as error:
-        return wire.encode({"kind": "bad_output", "reason": text_of(error)})
+    return entry
 
 
 def load_harness() -> Any:
