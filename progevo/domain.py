@@ -74,7 +74,7 @@ class Domain:
         moves: small rewrites that the offline mutator may use beside its own.
         stages: splits that come before the search part, cheap ones first. A candidate ends at the first whose threshold
             it misses, as `stage_failed`, which ranks as a failure: only what has been scored in full can be the best.
-            The seed goes past them; a search needs its score.
+            The seed is scored in full whatever it reaches, and no threshold is held above that.
         trust: who computes scores. `"self_reported"`: code that ran in one process with the candidate.
     """
 

@@ -53,6 +53,27 @@ def climb(domain: Domain, candidate: Candidate, sandbox: Sandbox) -> Outcome:
     return replace(outcome, stage=SEARCH, usage=_together([*spent, outcome.usage]))
 
 
+def plant(domain: Domain, sandbox: Sandbox) -> tuple[Domain, Outcome]:
+    """The outcome of the seed on the search part, whatever its stages say; and the domain by which others are judged.
+
+    No threshold there is above what the seed itself reaches, or nothing that grows from it might ever pass. Where one
+    has been lowered the outcome's reason says so.
+    """
+    seed = Candidate(program=domain.seed, origin="seed")
+    outcome = evaluate(domain, seed, SEARCH, sandbox)
+    stages, words = [], []
+    for stage in domain.stages if outcome.ok else ():
+        reached = evaluate(domain, seed, stage.split, sandbox)
+        if reached.ok and reached.score < domain.metric.score(stage.threshold):
+            value = domain.metric.value(reached.score)
+            words.append(
+                f"the seed reaches {value:.6g} at the stage {stage.split!r}: that, not {stage.threshold:g}, is enough"
+            )
+            stage = replace(stage, threshold=value)
+        stages.append(stage)
+    return replace(domain, stages=tuple(stages)), replace(outcome, reason=outcome.reason or "; ".join(words))
+
+
 def _together(usages: Sequence[Usage]) -> Usage:
     """What several runs cost: times add up, memory does not; unknown where one of them is."""
     wall = [usage.wall_s for usage in usages]

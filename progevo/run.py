@@ -25,7 +25,7 @@ import tomli_w
 from progevo import result as results
 from progevo.domain import SEARCH, TEST, Domain
 from progevo.errors import ConfigError, ProgevoError, ProposerError, SandboxUnavailable, TaskError
-from progevo.evaluate import climb, evaluate, job_of, screen
+from progevo.evaluate import climb, evaluate, job_of, plant, screen
 from progevo.execute import open_executor
 from progevo.journal import Journal, write_file
 from progevo.plan import Plan, config, new_folder, now, versions
@@ -188,7 +188,8 @@ class _Loop:
     def _plant(self) -> None:
         """Scores the seed; without its score there is nothing to rank against."""
         seed = Candidate(program=self.plan.domain.seed, origin="seed")
-        outcome = evaluate(self.plan.domain, seed, SEARCH, self.sandbox)
+        domain, outcome = plant(self.plan.domain, self.sandbox)
+        self.plan = replace(self.plan, domain=domain)
         self.evaluations += 1
         if outcome.status == "sandbox_lost":
             raise SandboxUnavailable(f"the sandbox was lost while the seed ran: {outcome.reason}")

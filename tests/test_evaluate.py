@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from progevo import BadOutput, Candidate, Inputs, Metric, Node, Program, Score, Stage, TaskError, evaluate
-from progevo.evaluate import climb
+from progevo.evaluate import climb, plant
 from progevo.evaluators.calls import Calls
 from progevo.journal import Journal, read_run
 from progevo.types import Answer, Execution, Usage
@@ -174,3 +174,13 @@ def test_the_stage_is_written_down_and_read_back(toy, tmp_path):
 def test_a_stage_is_a_split_of_its_own(toy, names):
     with pytest.raises(TaskError, match="must be a split of its own"):
         toy(stages=tuple(Stage(split=name, threshold=0.0) for name in names))
+
+
+def test_the_seed_is_scored_in_full_and_lowers_what_it_does_not_reach(toy):
+    box = Fixed()
+    domain, outcome = plant(toy(evaluator=Staged(), stages=STAGES, entrypoint="", seed=Program("answer = 8.0")), box)
+    assert (outcome.status, outcome.score) == ("ok", -8.0)
+    assert domain.stages == (STAGES[0], Stage(split="half", threshold=8.0))
+    assert outcome.reason == "the seed reaches 8 at the stage 'half': that, not 5, is enough"
+    for value, status in ((8.0, "ok"), (8.1, "stage_failed")):
+        assert climb(domain, Candidate(program=Program(f"answer = {value}"), origin="test"), box).status == status

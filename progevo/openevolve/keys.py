@@ -32,6 +32,20 @@ TAKEN = {
     },
 }
 
+#: What the values of some keys are; those of searches and limits are looked at where they are used.
+KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "max_iterations": (int, "a whole number"),
+    "random_seed": (int, "a whole number"),
+    "max_code_length": (int, "a whole number"),
+    "prompt.system_message": (str, "a text"),
+    "evaluator.timeout": ((int, float), "a number of seconds"),
+    "evaluator.memory_limit_mb": ((int, float), "a number of MiB"),
+    "evaluator.parallel_evaluations": (int, "a whole number"),
+    "evaluator.cascade_evaluation": (bool, "true or false"),
+    "evaluator.cascade_thresholds": (list, "a list of numbers"),
+    "database.feature_dimensions": (list, "a list of names"),
+}
+
 
 def read_keys(file: Path, drop: Sequence[str]) -> dict[str, Any]:
     """Settings by dotted name, from a YAML file. `drop` names keys, or whole tables, to leave aside.
@@ -52,9 +66,10 @@ def read_keys(file: Path, drop: Sequence[str]) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ConfigError(f"the configuration {file} must be a table of keys, as OpenEvolve's are")
     values = flat(table)
-    dropped = {name for name in values for key in drop if name == key or name.startswith(f"{key}.")}
-    if idle := [key for key in drop if not any(name == key or name.startswith(f"{key}.") for name in dropped)]:
+    covered = {key: {name for name in values if name == key or name.startswith(f"{key}.")} for key in drop}
+    if idle := [key for key, names in covered.items() if not names]:
         raise ConfigError(f"--drop-key {idle[0]}: {file} has no such key; it has {', '.join(values)}")
+    dropped = set().union(*covered.values())
     unknown = [name for name in values if name not in TAKEN and name not in dropped]
     if unknown:
         options = " ".join(f"--drop-key {name}" for name in unknown)
@@ -62,7 +77,12 @@ def read_keys(file: Path, drop: Sequence[str]) -> dict[str, Any]:
             f"the configuration {file} has keys that mean nothing here: {', '.join(unknown)}; to leave them aside add"
             f" {options} (a table's name drops all of it, such as --drop-key llm)"
         )
-    return {TAKEN[name]: value for name, value in values.items() if name not in dropped and value is not None}
+    taken = {name: value for name, value in values.items() if name not in dropped and value is not None}
+    for name, (kind, word) in KINDS.items():
+        value = taken.get(name)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool)):
+            raise ConfigError(f"{name} is {value!r} in {file}; it is {word}")
+    return {TAKEN[name]: value for name, value in taken.items()}
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

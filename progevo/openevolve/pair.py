@@ -124,7 +124,7 @@ def read_pair(program: Path, evaluator: Path, *, configuration: Path | None = No
         if about.get(name, wanted) != wanted:
             raise ConfigError(f"{name} is {about[name]!r}; progevo evolves Python programs, where it is {wanted!r}")
     if "memory_bytes" in settings.get("limits", {}):
-        settings["limits"]["memory_bytes"] = settings["limits"]["memory_bytes"] * MIB
+        settings["limits"]["memory_bytes"] = int(settings["limits"]["memory_bytes"] * MIB)
     seed, judge = read_text(program), read_text(evaluator)
     stages, functions = cascade(evaluator, judge, about)
     timeout_s = settings.get("limits", {}).get("wall_s", TIMEOUT_S)
@@ -170,7 +170,7 @@ def cascade(evaluator: Path, source: str, about: Mapping[str, Any]) -> tuple[tup
     if "evaluate" not in defined:
         raise TaskError(f"the evaluator {evaluator} defines no function evaluate(program_path)")
     thresholds = about.get("thresholds", list(THRESHOLDS))
-    if not isinstance(thresholds, list) or not all(type(value) in (int, float) for value in thresholds):
+    if not all(type(value) in (int, float) for value in thresholds):
         raise ConfigError(f"cascade_thresholds is {thresholds!r}; it is a list of numbers")
     if not about.get("cascade", True) or STAGES[0] not in defined or not thresholds:
         return (), {SEARCH: "evaluate"}
@@ -185,8 +185,8 @@ def cascade(evaluator: Path, source: str, about: Mapping[str, Any]) -> tuple[tup
 def policy(max_bytes: int | None) -> GatePolicy:
     if max_bytes is None:
         return IMPORTED
-    if type(max_bytes) is not int or max_bytes < 1:
-        raise ConfigError(f"max_code_length is {max_bytes!r}; it is a whole number above 0")
+    if max_bytes < 1:
+        raise ConfigError(f"max_code_length is {max_bytes}; it must be above 0")
     return replace(IMPORTED, max_bytes=max_bytes)
 
 
