@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from progevo.errors import ConfigError, ProgevoError, RunError
-from progevo.show import node_facts, node_lines, outcome_facts, result_lines, search_lines, usage_lines, words
+from progevo.show import bench_search_lines, node_facts, node_lines, outcome_facts, result_lines, usage_lines, words
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PROGEVO"}
 
@@ -298,14 +298,15 @@ def bench() -> None:
 
 
 @bench.command("search", short_help="What one ask and tell cost.")
-@click.option("--size", "sizes", type=int, multiple=True, help="Nodes in the tree; may be given again.")
+@click.option("--size", "sizes", type=int, multiple=True, help="Nodes told; may be given again.")
 @json_option
 def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
-    """What one ask and tell cost on trees of several sizes, beside a plain transcription of the formula."""
+    """What one ask and tell cost after so many nodes: Flat PUCT beside a plain transcription of its formula, the
+    islands beside OpenEvolve's own database, where that is installed."""
     from progevo.bench import bench_search as measure
 
-    found: dict[str, Any] = measure(sizes) if sizes else measure()
-    _print(found, as_json, lambda: search_lines(found["rows"]))
+    found: dict[str, Any] = measure(sizes or None)
+    _print(found, as_json, lambda: bench_search_lines(found))
 
 
 @bench.command("sandbox", short_help="What a candidate costs, and how limits bite.")

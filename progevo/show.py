@@ -104,8 +104,29 @@ def node_lines(found: dict[str, Any]) -> list[str]:
     return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
 
 
-def search_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """The table of `progevo bench search`."""
+def bench_search_lines(found: dict[str, Any]) -> list[str]:
+    """The two tables of `progevo bench search`."""
+    return ["Flat PUCT", *tree_lines(found["rows"]), "", "islands", *island_lines(found["islands"])]
+
+
+def island_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """What the islands cost, beside OpenEvolve's database."""
+    head = f"{'nodes':>8} {'living':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'OpenEvolve ms CPU':>18} {'ratio':>8}"
+    lines = [head]
+    for row in rows:
+        theirs = row["openevolve"]
+        beside = f"{theirs['cpu_ms']['median']:>18.4f} {row['ratio']:>8.1f}" if theirs else f"{'not installed':>18}"
+        cost = row["cpu_ms"]
+        lines.append(f"{row['nodes']:>8} {row['programs']:>6} {cost['median']:>18.4f} {cost['p95']:>8.4f} {beside}")
+    if any(row["openevolve"] is None for row in rows):
+        lines.append("OpenEvolve's own database is measured beside them where it is installed: pip install openevolve")
+    else:
+        lines.append(f"OpenEvolve {rows[0]['openevolve']['version']}, its database alone")
+    return lines
+
+
+def tree_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """What Flat PUCT costs, beside its formula."""
     head = f"{'nodes':>8} {'depth':>6} {'ask+tell ms CPU':>18} {'p95':>8} {'plain ms CPU':>14} {'ratio':>8}"
     return [
         head,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 import statistics
-import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
+from progevo.bench.figures import Cost, cost_spread, timed
+from progevo.bench.islands import island_rows
 from progevo.errors import ConfigError
 from progevo.search.flat_puct import FlatPuct
 from progevo.testing import node
@@ -17,12 +17,15 @@ from progevo.types import Json
 #: How many pairs of ask and tell are measured, the last ones of a tree grown to its size.
 PAIRS = 300
 
-T = TypeVar("T")
+#: The sizes that are measured unless others are asked for.
+TREES = (100, 1_000, 10_000, 100_000)
+ISLANDS = (1_000, 10_000)
 
 
-def bench_search(sizes: Sequence[int] = (100, 1_000, 10_000, 100_000)) -> dict[str, Json]:
-    """What `progevo bench search --json` prints."""
-    return {"schema": "progevo.bench/1", "rows": search_rows(sizes)}
+def bench_search(sizes: Sequence[int] | None = None) -> dict[str, Json]:
+    """What `progevo bench search --json` prints: Flat PUCT under `rows`, the islands under `islands`."""
+    trees = search_rows(sizes or TREES)
+    return {"schema": "progevo.bench/1", "rows": trees, "islands": island_rows(sizes or ISLANDS, PAIRS)}
 
 
 def search_rows(sizes: Sequence[int]) -> list[Json]:
@@ -46,35 +49,35 @@ def _row(size: int) -> Json:
     scores, parents, depths = [rng.random()], [-1], [0]
     search.tell(node(0, 0, None, scores[0]))
 
-    def pair() -> tuple[float, float]:
+    def pair() -> Cost:
         score = rng.random()
-        ask, asking = _timed(search.ask)
+        ask, asking = timed(search.ask)
         child = node(len(scores), ask.step, ask.parent, score)
-        _, telling = _timed(lambda: search.tell(child))
+        _, telling = timed(lambda: search.tell(child))
         scores.append(score)
         parents.append(ask.parent)
         depths.append(depths[ask.parent] + 1)
-        return asking[0] + telling[0], asking[1] + telling[1]
+        return asking.and_then(telling)
 
     spent = [pair() for _ in range(size - 1)][-PAIRS:]
     depth = max(depths)
 
     plain = _Plain(scores, parents, [search.visits(index) for index in range(size)])
-    plain_spent: list[tuple[float, float]] = []
+    plain_spent: list[Cost] = []
     same_parents = True
     for _ in range(max(3, min(PAIRS, 1_000_000 // size))):
         pair()
-        parent, cost = _timed(lambda: plain.expand(scores[-1]))
+        parent, cost = timed(lambda: plain.expand(scores[-1]))
         plain_spent.append(cost)
         same_parents = same_parents and parent == parents[-1]
 
-    mine, theirs = (statistics.median(cpu for _, cpu in costs) for costs in (spent, plain_spent))
+    mine, theirs = (statistics.median(cost.cpu_s for cost in costs) for costs in (spent, plain_spent))
     return {
         "search": "flat_puct",
         "nodes": size,
         "depth": depth,
-        **_spread(spent),
-        "plain": _spread(plain_spent),
+        **cost_spread(spent),
+        "plain": cost_spread(plain_spent),
         "ratio": theirs / mine if mine else None,
         "same_parents": same_parents,
     }
@@ -104,19 +107,3 @@ class _Plain:
             self.visits[ancestor] += 1
             ancestor = self.parents[ancestor]
         return parent
-
-
-def _timed(call: Callable[[], T]) -> tuple[T, tuple[float, float]]:
-    """What the call returned, with its wall and CPU time in seconds."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    result = call()
-    return result, (time.perf_counter() - wall, time.process_time() - cpu)
-
-
-def _spread(costs: Sequence[tuple[float, float]]) -> dict[str, Json]:
-    """Median and 95th percentile (nearest rank) of wall and CPU times, in milliseconds."""
-    spread: dict[str, Json] = {"pairs": len(costs)}
-    for name, seconds in zip(("wall_ms", "cpu_ms"), zip(*costs, strict=True), strict=True):
-        ordered = sorted(1000 * value for value in seconds)
-        spread[name] = {"median": statistics.median(ordered), "p95": ordered[math.ceil(0.95 * len(ordered)) - 1]}
-    return spread

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from typing import Any
 
 import pytest
 
 from progevo.bench import bench_search
+from progevo.bench.islands import island_rows
 from progevo.bench.search import PAIRS
 from progevo.errors import ConfigError
+from progevo.show import island_lines
 
 
 def test_bench_search():
@@ -23,6 +27,31 @@ def test_bench_search():
         for spread in (row, row["plain"]):
             for kind in ("wall_ms", "cpu_ms"):
                 assert 0 < spread[kind]["median"] <= spread[kind]["p95"]
+
+
+def test_islands_are_measured_with_the_usual_limit_and_with_none(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openevolve.config", None)  # as if it were not installed
+    rows: Any = island_rows((50, 1200), PAIRS)
+    shapes = [(row["nodes"], row["population_size"], row["programs"] <= row["population_size"]) for row in rows]
+    assert shapes == [(50, 1000, True), (1200, 1000, True), (1200, 1200, True)]
+    assert rows[2]["programs"] > 1000
+    assert [row["pairs"] for row in rows] == [49, PAIRS, PAIRS]
+    for row in rows:
+        assert row["search"] == "islands"
+        assert row["openevolve"] is row["ratio"] is None
+        for kind in ("wall_ms", "cpu_ms"):
+            assert 0 < row[kind]["median"] <= row[kind]["p95"]
+    assert "not installed" in "\n".join(island_lines(rows))
+
+
+def test_openevolve_is_measured_where_it_is_installed():
+    pytest.importorskip("openevolve.database", reason="openevolve is not installed")
+    rows: Any = island_rows((60,), PAIRS)
+    (row,) = rows
+    assert row["openevolve"]["pairs"] == 59
+    assert row["openevolve"]["cpu_ms"]["median"] > 0
+    assert row["ratio"] > 0
+    assert f"OpenEvolve {row['openevolve']['version']}, its database alone" in island_lines(rows)
 
 
 def test_trees_are_the_same_at_every_call():
