@@ -112,10 +112,6 @@ def in_branch(tree: cst.Module, branch: cst.If, text: str) -> cst.Module:
     return put(tree, branch.body, branch.body.with_changes(body=[*branch.body.body, *statements(text)]))
 
 
-# ---- where points are drawn
-
-
-REACHES = (0.3, 0.5, 0.7)
 STEP = """\
 if rng.random() < {chance}:
     near_x, near_y = best_x, best_y
@@ -132,7 +128,7 @@ def with_step(tree: cst.Module, rng: random.Random, chances: Sequence[float]) ->
     if where is None or "near_x" in tree.code:
         return None
     step = STEP.format(chance=rng.choice(chances))
-    return with_lines(tree, where, ahead=f"reach = {rng.choice(REACHES)}\n", before=step)
+    return with_lines(tree, where, ahead=f"reach = {rng.choice((0.3, 0.5, 0.7))}\n", before=step)
 
 
 APART = """\
@@ -167,14 +163,21 @@ def step_from_several(tree: cst.Module, rng: random.Random) -> cst.Module | None
     return changed.with_changes(body=[*statements(text), *changed.body])
 
 
+CHANCE = m.Comparison(
+    left=m.Call(m.Attribute(m.Name("rng"), m.Name("random"))),
+    comparisons=[m.ComparisonTarget(m.LessThan(), m.Float())],
+)
+
+
 def explore_first(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     where, step = find_loop(tree), find_step(tree)
     if where is None or step is None or not counts(where) or not m.matches(step.test, CHANCE):
         return None
-    share = rng.choice(SHARES)
+    share = rng.choice((0.4, 0.5, 0.6))
     return counted(put(tree, step.test, cst.parse_expression(f"step > {share} * budget")), where)
 
 
+#: The R2 sequence of Roberts (2018): powers of 1 / g, where g = 1.3247... solves g^3 = g + 1.
 SPREAD = {"x": "0.7548776662", "y": "0.5698402910"}
 
 
@@ -201,46 +204,12 @@ def one_axis(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     return in_branch(tree, step, "x, y = rng.choice([(x, near_y), (near_x, y)])\n")
 
 
-# ---- how far
-
-
 def shrink_reach(tree: cst.Module, rng: random.Random) -> cst.Module | None:
     step = find_step(tree)
     if step is None or m.findall(step, m.AugAssign()):
         return None
-    return in_branch(tree, step, f"reach *= {rng.choice(FACTORS)}\n")
+    return in_branch(tree, step, f"reach *= {rng.choice((0.97, 0.98, 0.99))}\n")
 
-
-# ---- numbers
-
-CHANCE = m.Comparison(
-    left=m.Call(m.Attribute(m.Name("rng"), m.Name("random"))),
-    comparisons=[m.ComparisonTarget(m.LessThan(), m.Float())],
-)
-FACTORS, SHARES = (0.97, 0.98, 0.99), (0.4, 0.5, 0.6)
-
-
-@dataclass(frozen=True, slots=True)
-class SetNumber:
-    """Sets a number that a place holds to another of `values`."""
-
-    place: m.BaseMatcherNode
-    values: Sequence[float]
-
-    def __call__(self, tree: cst.Module, rng: random.Random) -> cst.Module | None:
-        places = m.findall(tree, self.place)
-        numbers = [number for place in places for number in m.findall(place, m.Float() | m.Integer())]
-        if not numbers:
-            return None
-        number = rng.choice(numbers)
-        others = [value for value in self.values if str(value) != tree.code_for_node(number)]
-        return put(tree, number, cst.parse_expression(str(rng.choice(others))))
-
-
-REACH = m.Assign(targets=[m.AssignTarget(m.Name("reach"))], value=m.Float())
-SHARE = m.BinaryOperation(left=m.Float(), operator=m.Multiply(), right=m.Name("budget"))
-COUNT = m.Param(name=m.Name("count"))
-SHRINKING = m.AugAssign(m.Name("reach"), m.MultiplyAssign(), m.Float(m.MatchIfTrue(lambda text: text.startswith("0."))))
 
 MOVES: tuple[Move, ...] = tuple(
     Move(name=name, rewrite=InBlock(change), about=about)
@@ -255,10 +224,5 @@ MOVES: tuple[Move, ...] = tuple(
         ("spread-points", spread_points, "Spreads the points over the plane by a sequence, not by chance."),
         ("one-axis", one_axis, "Steps along one axis at a time."),
         ("shrink-reach", shrink_reach, "Makes the reach of every step a little smaller than the last."),
-        ("set-reach", SetNumber(REACH, (0.2, *REACHES)), "Sets how far the first steps reach."),
-        ("set-chance", SetNumber(CHANCE, (0.3, 0.4, 0.5, 0.6, 0.7)), "Sets how likely a step is."),
-        ("set-share", SetNumber(SHARE, SHARES), "Sets what share of the calls explores."),
-        ("set-count", SetNumber(COUNT, (2, 3, 4)), "Sets how many of the best points are stepped from."),
-        ("set-shrinking", SetNumber(SHRINKING, FACTORS), "Sets how fast the reach shrinks."),
     )
 )
