@@ -256,7 +256,12 @@ def test_tasks_doctor_and_bench_answer(tmp_path):
     assert json.loads(out)["sandbox"] == "works"
     code, out, _ = progevo("bench", "search", "--size", "50", "--json")
     assert json.loads(out)["schema"] == "progevo.bench/1"
-    assert progevo("bench", "search", "--size", "50")[1].count("\n") == 2
+    assert [len(json.loads(out)[name]) for name in ("rows", "islands")] == [1, 1]
+    code, out, _ = progevo("bench", "search", "--size", "50")
+    trees, islands = out.split("\n\n")
+    # A title, a head and one row; for the islands also a word on OpenEvolve, installed or not.
+    assert [len(table.splitlines()) for table in (trees, islands)] == [3, 4]
+    assert "OpenEvolve" in islands.splitlines()[3]
 
 
 def wait_for_nodes(folder: Path, count: int) -> None:
