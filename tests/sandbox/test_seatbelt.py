@@ -39,10 +39,12 @@ from progevo.domain import Domain
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.evaluate import evaluate
 from progevo.evaluators.calls import Calls, numbers
-from progevo.sandbox import probe, seatbelt
+from progevo.sandbox import private_folder, probe, seatbelt
 from progevo.sandbox.interpreter import Interpreter
+from progevo.sandbox.private_folder import Folder, canonical, remove, weight
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
-from progevo.sandbox.seatbelt import SANDBOX_EXEC, Folder, Seatbelt, canonical, remove, rendered, weight
+from progevo.sandbox.seatbelt import SANDBOX_EXEC, Seatbelt
+from progevo.sandbox.seatbelt_profile import command, rendered
 from progevo.types import MIB, BlackBox, Candidate, Execution, GatePolicy, Inputs, Job, Limits, Metric, Outcome, Program
 
 HERE = Path(__file__).resolve().parent
@@ -320,7 +322,7 @@ def test_no_name_of_a_folder_changes_what_the_profile_says(name):
         assert not agreed(profile, "file-read-data", str(odd.top / "home"))
         assert not agreed(profile, "file-write-data", str(odd.folder.inputs / name))
         assert not agreed(profile, "file-read-data", f"{odd.top}x/python/lib/os.py")
-        argv = seatbelt.command(SANDBOX_EXEC, odd.interpreter, load_profile("tabular"), odd.folder, 7)
+        argv = command(SANDBOX_EXEC, odd.interpreter, load_profile("tabular"), odd.folder, 7)
         # As sandbox-exec takes a definition apart: at the first sign of equality.
         given_to_it = dict(
             argv[at + 1].split("=", 1) for at, part in enumerate(argv[: argv.index("-P")]) if part == "-D"
@@ -761,7 +763,7 @@ def test_a_path_is_given_in_the_kernels_own_spelling(monkeypatch, tmp_path):
         assert command == 50
         return os.fsencode(tmp_path / "Name").ljust(len(buffer), b"\0")
 
-    monkeypatch.setattr(seatbelt, "fcntl", SimpleNamespace(F_GETPATH=50, fcntl=fcntl))
+    monkeypatch.setattr(private_folder, "fcntl", SimpleNamespace(F_GETPATH=50, fcntl=fcntl))
     assert canonical(tmp_path / "Name") == tmp_path / "Name"
 
 
