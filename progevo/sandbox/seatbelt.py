@@ -18,9 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -29,7 +27,7 @@ from progevo.errors import SandboxUnavailable
 from progevo.sandbox import Confinement, wire
 from progevo.sandbox.answerer import Answerers
 from progevo.sandbox.bubblewrap import CLOSED
-from progevo.sandbox.cell import REAP_S, Cell
+from progevo.sandbox.cell import REAP_S, Cell, InUse
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.outcome import clean, execution
 from progevo.sandbox.private_folder import Folder, run_folder, weight
@@ -69,10 +67,8 @@ class Seatbelt:
         self._interpreter = find_interpreter()
         self._python = [str(self._interpreter.executable), *PYTHON_FLAGS]
         self._refused = refused_limits(self._python)
-        self._running: set[Jailed] = set()
+        self._cells = InUse()
         self._answerers = Answerers()
-        self._lock = threading.Lock()
-        self._closed = False
 
     @property
     def confinement(self) -> Confinement:
@@ -102,12 +98,12 @@ class Seatbelt:
         limits["processes"] = None  # it would count what this user runs elsewhere
         try:
             with self._answerers.asked(job) as talk:
-                with run_folder(job) as folder, self._cell(folder, job.limits) as cell:
+                with run_folder(job) as folder, self._cells.hold(self._start(folder, job.limits)) as cell:
                     ending = watch(cell, job.limits, frames_of(job, limits, talk), talk)
                 talk.end()
         except OSError as error:
-            return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
-        if self._closed:
+            return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
+        if self._cells.closed:
             return CLOSED
         settle(ending, cell, job.limits)
         done = execution(ending, job.limits, talk.counts)
@@ -117,26 +113,8 @@ class Seatbelt:
         return done
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            for cell in self._running:
-                cell.kill()
+        self._cells.close()
         self._answerers.close()
-
-    @contextlib.contextmanager
-    def _cell(self, folder: Folder, limits: Limits) -> Iterator[Jailed]:
-        """A cell that `close` can end from outside."""
-        cell = self._start(folder, limits)
-        with self._lock:
-            self._running.add(cell)
-            if self._closed:
-                cell.kill()
-        try:
-            yield cell
-        finally:
-            with self._lock:
-                self._running.discard(cell)
-            cell.close()
 
     def _start(self, folder: Folder, limits: Limits) -> Jailed:
         control, inside = socket.socketpair()
