@@ -73,6 +73,7 @@ class Domain:
         noisy: whether one program scores differently from run to run; then a program is run again before it is
             called best.
         right: whether a case's value means that the case was got right, for tasks that have such a notion.
+        wrong: whether it means that the case was got wrong altogether; without it, whatever is not right is wrong.
         case_ids: for each split what identifies its cases; a case in both parts is refused before a run.
         usual: what runs have shown so far.
         sources: the files that define the task; `find_domain` fills them in.
@@ -92,6 +93,7 @@ class Domain:
     moves: tuple[Move, ...] = ()
     noisy: bool = False
     right: Callable[[float], bool] | None = None
+    wrong: Callable[[float], bool] | None = None
     case_ids: Mapping[str, Collection[Hashable]] = field(default_factory=dict)
     usual: Usual | None = None
     sources: tuple[Path, ...] = ()
@@ -150,13 +152,13 @@ def load_task(name: str) -> ModuleType:
 
 
 def _sources(module: ModuleType) -> tuple[Path, ...]:
-    """The file of a task, or all Python files and prompts of its folder."""
+    """The file of a task, or all Python, Markdown and JSON files of its folder."""
     if module.__file__ is None:
         return ()
     path = Path(module.__file__)
     if path.name != "task.py":
         return (path,)
-    return tuple(sorted(found for found in path.parent.iterdir() if found.suffix in (".py", ".md")))
+    return tuple(sorted(found for found in path.parent.iterdir() if found.suffix in (".py", ".md", ".json")))
 
 
 def _load_file(path: Path) -> ModuleType:
