@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -162,11 +163,23 @@ def _sources(module: ModuleType) -> tuple[Path, ...]:
 
 
 def _load_file(path: Path) -> ModuleType:
+    """The module of a task's file; that of a folder is `task` in a package of the folder, so that `.moves` is found."""
     if not os.path.isfile(path):
         raise TaskError(
             f"the task {path} is not there, or cannot be read; a task is a .py file or a folder with a task.py"
         )
-    spec = importlib.util.spec_from_file_location(f"progevo_task_{path.resolve().parent.name}_{path.stem}", path)
+    place = path.resolve()
+    # Two folders may have the same name.
+    name = f"progevo_task_{place.parent.name}_{hashlib.sha256(os.fsencode(place)).hexdigest()[:8]}"
+    if path.name == "task.py":
+        # What an earlier load of this folder left behind may have been edited since.
+        for known in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+            del sys.modules[known]
+        package = ModuleType(name)
+        package.__path__ = [str(place.parent)]
+        sys.modules[name] = package
+        name = f"{name}.task"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
