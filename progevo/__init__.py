@@ -15,7 +15,9 @@ from progevo.evaluate import evaluate
 from progevo.run import run
 from progevo.types import (
     Answer,
+    BlackBox,
     Candidate,
+    Count,
     GatePolicy,
     Inputs,
     Limits,
@@ -30,8 +32,10 @@ from progevo.types import (
 __all__ = [
     "Answer",
     "BadOutput",
+    "BlackBox",
     "Candidate",
     "ConfigError",
+    "Count",
     "DataError",
     "Domain",
     "Evaluator",

@@ -19,6 +19,7 @@ from typing import Literal
 
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox import Confinement, wire
+from progevo.sandbox.answerer import Answerers
 from progevo.sandbox.cell import Cell
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.launch import Launcher, Surroundings
@@ -64,6 +65,7 @@ class Bubblewrap:
         #: Sources that no run uses right now, each for its own surroundings.
         self._idle: list[tuple[Surroundings, Source]] = []
         self._running: set[Cell] = set()
+        self._answerers = Answerers()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -86,13 +88,15 @@ class Bubblewrap:
             scratch_bytes=job.limits.scratch_bytes,
             answer_bytes=job.limits.answer_bytes,
         )
-        frames = frames_of(job, dataclasses.asdict(job.limits))
         try:
-            with self._source(surroundings) as source, self._cell(source) as cell:
-                ending = watch(cell, job.limits, frames)
+            with self._answerers.asked(job) as talk:
+                frames = frames_of(job, dataclasses.asdict(job.limits), talk)
+                with self._source(surroundings) as source, self._cell(source) as cell:
+                    ending = watch(cell, job.limits, frames, talk)
+                talk.end()
         except (Lost, OSError) as error:
             return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
-        return CLOSED if self._closed else execution(ending, job.limits)
+        return CLOSED if self._closed else execution(ending, job.limits, talk.counts)
 
     def close(self) -> None:
         with self._lock:
@@ -102,6 +106,7 @@ class Bubblewrap:
                 cell.kill()
         for _, source in idle:
             source.close()
+        self._answerers.close()
 
     @contextlib.contextmanager
     def _source(self, surroundings: Surroundings) -> Iterator[Source]:

@@ -37,6 +37,7 @@ import psutil
 
 from progevo.errors import SandboxUnavailable
 from progevo.sandbox import Confinement, wire
+from progevo.sandbox.answerer import Answerers
 from progevo.sandbox.bubblewrap import CLOSED
 from progevo.sandbox.cell import REAP_S, Cell
 from progevo.sandbox.interpreter import Interpreter, find_interpreter
@@ -82,6 +83,7 @@ class Seatbelt:
         self._python = [str(self._interpreter.executable), *PYTHON_FLAGS]
         self._refused = refused_limits(self._python)
         self._running: set[Jailed] = set()
+        self._answerers = Answerers()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -112,14 +114,16 @@ class Seatbelt:
         }
         limits["processes"] = None  # it would count what this user runs elsewhere
         try:
-            with run_folder(job) as folder, self._cell(folder, job.limits) as cell:
-                ending = watch(cell, job.limits, frames_of(job, limits))
+            with self._answerers.asked(job) as talk:
+                with run_folder(job) as folder, self._cell(folder, job.limits) as cell:
+                    ending = watch(cell, job.limits, frames_of(job, limits, talk), talk)
+                talk.end()
         except OSError as error:
             return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         if self._closed:
             return CLOSED
         settle(ending, cell, job.limits)
-        done = execution(ending, job.limits)
+        done = execution(ending, job.limits, talk.counts)
         if cell.overrun:
             reason = f"more than {job.limits.scratch_bytes} bytes of scratch (limit scratch_bytes)"
             return dataclasses.replace(done, status="crashed", answer=None, reason=reason)
@@ -130,6 +134,7 @@ class Seatbelt:
             self._closed = True
             for cell in self._running:
                 cell.kill()
+        self._answerers.close()
 
     @contextlib.contextmanager
     def _cell(self, folder: Folder, limits: Limits) -> Iterator[Jailed]:
@@ -396,7 +401,7 @@ def run_folder(job: Job) -> Iterator[Folder]:
         for path in (folder.own, folder.inputs, folder.scratch):
             path.mkdir(0o700)
         # Copies: a link would be the host's own file, under a name that others may come to write to.
-        for name in ("runner.py", "wire.py"):
+        for name in ("runner.py", "wire.py", "blackbox.py"):
             shutil.copyfile(ROOM / name, folder.own / name)
         shutil.copyfile(job.harness, folder.own / "harness.py")
         for name, path in job.inputs.files.items():

@@ -43,7 +43,7 @@ from progevo.sandbox import probe, seatbelt
 from progevo.sandbox.interpreter import Interpreter
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.sandbox.seatbelt import SANDBOX_EXEC, Folder, Seatbelt, canonical, remove, rendered, weight
-from progevo.types import MIB, Candidate, Execution, GatePolicy, Inputs, Job, Limits, Metric, Outcome, Program
+from progevo.types import MIB, BlackBox, Candidate, Execution, GatePolicy, Inputs, Job, Limits, Metric, Outcome, Program
 
 HERE = Path(__file__).resolve().parent
 
@@ -398,8 +398,10 @@ def sandbox_exec(stand_in: Called) -> Called:
 
 
 @pytest.fixture
-def box(sandbox_exec: Called) -> Seatbelt:
-    return Seatbelt(load_profile("stdlib"), command=sandbox_exec.path)
+def box(sandbox_exec: Called) -> Iterator[Seatbelt]:
+    box = Seatbelt(load_profile("stdlib"), command=sandbox_exec.path)
+    yield box
+    box.close()
 
 
 def job_of(source: str, *, files: dict[str, Path] | None = None, request: Any = None, **limits: Any) -> Job:
@@ -564,6 +566,15 @@ def test_the_harness_is_told_where_the_inputs_are(box, tmp_path):
     assert value(box.run(dataclasses.replace(job, harness=tmp_path / "harness.py"))) == "public"
 
 
+def test_a_black_box_answers_and_counts_here_too(box):
+    source = "def solve(box):\n f = box.problem(1)\n return [f(4.0, 3), f(9.0, 1)]"
+    functions = BlackBox(file=HERE / "plain_functions.py", problems=(1.0, 2.0), arity=2, budget=9)
+    job = job_of(source)
+    done = box.run(dataclasses.replace(job, inputs=dataclasses.replace(job.inputs, black_box=functions)))
+    assert value(done) == [8.0, 5.0]
+    assert [count.calls for count in done.answer.counts] == [0, 2]
+
+
 def test_what_a_candidate_used_is_measured_by_the_host(box):
     spin = "import time\ndef solve(x):\n end = time.process_time() + 0.5\n while time.process_time() < end: pass"
     slow = box.run(job_of(spin))
@@ -624,7 +635,8 @@ def test_a_limit_that_is_refused_is_named_with_the_kernels_word(box, monkeypatch
         "    granted(limit, bounds)\n"
         "resource.setrlimit = setrlimit\n" + text.replace("from __future__ import annotations\n", "")
     )
-    shutil.copy(seatbelt.ROOM / "wire.py", tmp_path)
+    for name in ("wire.py", "blackbox.py"):
+        shutil.copy(seatbelt.ROOM / name, tmp_path)
     monkeypatch.setattr(seatbelt, "ROOM", tmp_path)
     refused = {"memory_bytes": "current limit exceeds maximum limit"}
     assert seatbelt.refused_limits(box._python) == refused
