@@ -3,8 +3,9 @@
 An integral for which it raises, or returns anything but one real number, or takes too long, becomes NaN: one bad
 integral does not take the others along. Where none gives a number, that is the program's failure, with the first cause.
 
-The two clocks here end a program's work on one integral. They stand in the candidate's own process, so what they say is
-its claim; how often it called, and what all of it cost together, the host knows by itself.
+The two clocks here end a program's work on one integral. They stand in the candidate's own process, which may stop
+them: how often it called, what answering cost, and that all of it together ends in time, the host sees to by itself.
+No time is part of the answer, for the same program is to give the same answer.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import math
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -31,14 +31,14 @@ class TimeUp(BaseException):
 
 def run(
     entry: Callable[..., Any], request: Mapping[str, Any], inputs: str | os.PathLike[str], box: Any
-) -> tuple[int, list[list[float]]]:
-    """Calls `entry(f, a, b)` for every integral; how many gave no number, and a value and CPU seconds for each."""
+) -> tuple[list[int], list[list[float]]]:
+    """Calls `entry(f, a, b)` for every integral: those that a clock has ended, and a value for each."""
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGALRM, _ring)
-    values, seconds = [], []
+    values, ended = [], []
     failures: list[BaseException] = []
     for number, (a, b) in enumerate(request["intervals"]):
-        before, value, failure = time.process_time(), math.nan, None
+        value, failure = math.nan, None
         try:
             try:
                 signal.setitimer(signal.ITIMER_PROF, request["cpu_s"], AGAIN_S)
@@ -50,7 +50,8 @@ def run(
         except (Exception, TimeUp) as error:  # a list that is too large for the memory costs its integral alone
             failure = error
         values.append(math.nan if failure else value)
-        seconds.append(time.process_time() - before)
+        if isinstance(failure, TimeUp):
+            ended.append(number)
         if failure is not None:
             failures.append(failure)
             if len(failures) == 1:
@@ -58,7 +59,7 @@ def run(
     if len(failures) == len(values):
         first = failures[0]
         raise TimeoutError("the time was up for every integral") if isinstance(first, TimeUp) else first
-    return len(failures), [values, seconds]
+    return ended, [values]
 
 
 def _ring(signum: int, frame: object) -> NoReturn:

@@ -50,13 +50,31 @@ def tail(s: float) -> Integrand:
     return lambda x: x ** (s - 1.0) / (1.0 + x)
 
 
-FAMILIES: dict[str, Callable[..., Integrand]] = {
-    made.__name__: made
-    for made in (ends, log_power, log_wave, needle, damped_sine, fresnel, gamma_wave, gauss_wave, tail)
+UNIT, HALF_LINE, LINE = (0.0, 1.0), (0.0, math.inf), (-math.inf, math.inf)
+#: What makes each integrand, and the interval it is defined on and integrated over.
+FAMILIES: dict[str, tuple[Callable[..., Integrand], tuple[float, float]]] = {
+    "ends": (ends, UNIT),
+    "log_power": (log_power, UNIT),
+    "log_wave": (log_wave, UNIT),
+    "needle": (needle, UNIT),
+    "damped_sine": (damped_sine, HALF_LINE),
+    "fresnel": (fresnel, HALF_LINE),
+    "gamma_wave": (gamma_wave, HALF_LINE),
+    "gauss_wave": (gauss_wave, LINE),
+    "tail": (tail, HALF_LINE),
 }
 
 
 def function(parameters: list[Any]) -> Integrand:
-    """The integrand of a family's name and its parameters; raises outside of where it is defined."""
+    """The integrand of a family's name and its parameters. It raises outside of its interval."""
     name, *numbers = parameters
-    return FAMILIES[name](*numbers)
+    make, (low, high) = FAMILIES[name]
+    inside = make(*numbers)
+
+    def f(x: float) -> float:
+        # A fractional power of a negative number would be complex.
+        if not low <= x <= high:
+            raise ValueError(f"{x} is outside of the interval")
+        return inside(x)
+
+    return f

@@ -1,4 +1,4 @@
-"""Small changes to programs that integrate, for the offline mutator: each changes one thing, none is a method by itself.
+"""Small changes to programs that integrate, for the offline mutator: one thing each, none a method by itself.
 
 They read any program that defines `integrate(f, a, b)` and calls SciPy's `quad` by that name; where they find nothing
 to change they say `None`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from progevo.domain import SEARCH, TEST, Domain
+from progevo.domain import SEARCH, TEST, Domain, Usual
 from progevo.errors import TaskError
 from progevo.evaluators.digits import LOST, SOLVED
 from progevo.evaluators.integration import Integration
@@ -34,7 +34,9 @@ def domain(*, data: Path | None = None) -> Domain:
     from progevo.tasks.integrals.moves import MOVES  # a listing of the tasks needs none of what these import
 
     if data is not None:
-        raise TaskError(f"the task {NAME} takes no data file (got {data}): its problems are drawn from seeds of its own")
+        raise TaskError(
+            f"the task {NAME} takes no data file (got {data}): its problems are drawn from seeds of its own"
+        )
     here = Path(__file__).parent
     problems = {split: drawn(split, sets) for split, sets in SETS.items()}
     return Domain(
@@ -54,5 +56,6 @@ def domain(*, data: Path | None = None) -> Domain:
         moves=MOVES,
         right=lambda found: found >= SOLVED,
         wrong=lambda found: found < LOST,
+        usual=Usual(gain=1.4, test_se=0.4),  # 20 iterations of the offline mutator, seeds 0 and 1
         case_ids={split: [str(problem.parameters) for problem in of] for split, of in problems.items()},
     )

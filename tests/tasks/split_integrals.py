@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from itertools import pairwise
 
 import numpy as np
 from scipy.integrate import IntegrationWarning, quad
@@ -32,7 +33,7 @@ def wynn(sums):
     before, row = [0.0] * (len(sums) + 1), list(sums)
     best = row[-1]
     for column in range(1, len(sums)):
-        steps = [b - a for a, b in zip(row, row[1:])]
+        steps = [b - a for a, b in pairwise(row)]
         if any(step == 0.0 for step in steps):
             break
         before, row = row, [before[n + 1] + 1.0 / step for n, step in enumerate(steps)]
@@ -45,6 +46,6 @@ def integrate(f, a, b):
     if math.isinf(b) and not math.isinf(a):
         ends = zeros(f, a)
         if len(ends) == 40:
-            parts = [piece(f, *ends_of) for ends_of in zip([a, *ends[:-1]], ends)]
+            parts = [piece(f, *ends_of) for ends_of in zip([a, *ends[:-1]], ends, strict=True)]
             return float(wynn(list(np.cumsum(parts))))
     return piece(f, a, b)
