@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -87,6 +88,7 @@ class Domain:
         noisy: whether one program scores differently from run to run; then a program is run again before it is
             called best.
         right: whether a case's value means that the case was got right, for tasks that have such a notion.
+        wrong: whether it means that the case was got wrong altogether; without it, whatever is not right is wrong.
         case_ids: for each split what identifies its cases; a case in both parts is refused before a run.
         usual: what runs have shown so far.
         sources: the files that define the task; `find_domain` fills them in.
@@ -111,6 +113,7 @@ class Domain:
     moves: tuple[Move, ...] = ()
     noisy: bool = False
     right: Callable[[float], bool] | None = None
+    wrong: Callable[[float], bool] | None = None
     case_ids: Mapping[str, Collection[Hashable]] = field(default_factory=dict)
     usual: Usual | None = None
     sources: tuple[Path, ...] = ()
@@ -179,21 +182,33 @@ def load_task(name: str) -> ModuleType:
 
 
 def _sources(module: ModuleType) -> tuple[Path, ...]:
-    """The file of a task, or all Python files and prompts of its folder."""
+    """The file of a task, or all Python, Markdown and JSON files of its folder."""
     if module.__file__ is None:
         return ()
     path = Path(module.__file__)
     if path.name != "task.py":
         return (path,)
-    return tuple(sorted(found for found in path.parent.iterdir() if found.suffix in (".py", ".md")))
+    return tuple(sorted(found for found in path.parent.iterdir() if found.suffix in (".py", ".md", ".json")))
 
 
 def _load_file(path: Path) -> ModuleType:
+    """The module of a task's file; that of a folder is `task` in a package of the folder, so that `.moves` is found."""
     if not os.path.isfile(path):
         raise TaskError(
             f"the task {path} is not there, or cannot be read; a task is a .py file or a folder with a task.py"
         )
-    spec = importlib.util.spec_from_file_location(f"progevo_task_{path.resolve().parent.name}_{path.stem}", path)
+    place = path.resolve()
+    # Two folders may have the same name.
+    name = f"progevo_task_{place.parent.name}_{hashlib.sha256(os.fsencode(place)).hexdigest()[:8]}"
+    if path.name == "task.py":
+        # What an earlier load of this folder left behind may have been edited since.
+        for known in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+            del sys.modules[known]
+        package = ModuleType(name)
+        package.__path__ = [str(place.parent)]
+        sys.modules[name] = package
+        name = f"{name}.task"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

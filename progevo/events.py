@@ -155,7 +155,7 @@ class Told(Line, frozen=True, tag="node", omit_defaults=True):
     outcome: Judgement
     measured: Measured
     draws: tuple[Drawn, ...] = ()
-    #: For a task that knows which cases are right: "1" or "0" for each.
+    #: For a task that knows which cases are right: "1" for a right one, "0" for a wrong one, "~" in between.
     right: str | None = None
 
 

@@ -28,7 +28,7 @@ class Verdict:
     evaluations: int
     #: The node whose outcome it took over, if any.
     twin_of: int | None = None
-    #: For a task that knows which cases are right: "1" or "0" for each.
+    #: For a task that knows which cases are right: "1" for a right one, "0" for a wrong one, "~" in between.
     right: str | None = None
 
 
@@ -76,7 +76,10 @@ class Judge:
         """Which cases were right, where the task knows."""
         if self.domain.right is None or not outcome.cases:
             return None
-        return "".join("1" if self.domain.right(value) else "0" for value in outcome.cases)
+        return "".join("1" if self.domain.right(value) else self._wrong(value) for value in outcome.cases)
+
+    def _wrong(self, value: float) -> str:
+        return "0" if self.domain.wrong is None or self.domain.wrong(value) else "~"
 
     def settle(self, verdict: Verdict) -> Verdict:
         """The verdict in the light of what has been told since the question was put: of two samples the first counts.

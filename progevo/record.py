@@ -213,10 +213,19 @@ class Record:
 
 
 def lost_cases(before: str | None, after: str | None) -> int | None:
-    """How many cases were right and are now wrong; `None` where nobody knows."""
+    """How many cases were right and are now wrong (altogether, `Domain.wrong`); `None` where nobody knows."""
+    return _turned(before, after, "1", "0")
+
+
+def changed_cases(before: str | None, after: str | None) -> tuple[int | None, int | None]:
+    """How many cases are right and were not, and how many were right and are not; `None` where nobody knows."""
+    return _turned(before, after, "0~", "1"), _turned(before, after, "1", "0~")
+
+
+def _turned(before: str | None, after: str | None, old: str, new: str) -> int | None:
     if before is None or after is None or len(before) != len(after):
         return None
-    return sum(one == "1" and other == "0" for one, other in zip(before, after, strict=True))
+    return sum(one in old and other in new for one, other in zip(before, after, strict=True))
 
 
 class StoredProgram(Program):

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,10 +19,10 @@ import msgspec
 from progevo import channel
 from progevo.errors import RunError
 from progevo.files import write_file
-from progevo.record import Record, lost_cases
+from progevo.record import Record, changed_cases, lost_cases
 from progevo.statistics import Sample, difference
 from progevo.twins import no_op
-from progevo.types import Json, Node, Status
+from progevo.types import Json, Node, Outcome, Status
 
 SCHEMA = "progevo.result/1"
 FILE = "result.json"
@@ -109,6 +109,8 @@ def gain(record: Record) -> dict[str, Json]:
         "resolved": None,
         "resolvable": None,
         "gap": None,
+        "gained": None,
+        "lost": None,
         "catastrophic": None,
     }
     before, after = record.tested.get(0, ()), record.tested.get(record.best, ())
@@ -121,6 +123,8 @@ def gain(record: Record) -> dict[str, Json]:
     known = difference(start.metric, *samples, seed=str(start.seed), noisy=noisy, looks=looks)
     if known is None:
         return found
+    marks = record.right[0][0], record.right[record.best][0]
+    gained, lost = changed_cases(*marks)
     return {
         **found,
         "test": known.value,
@@ -129,7 +133,9 @@ def gain(record: Record) -> dict[str, Json]:
         "resolved": known.resolved,
         "resolvable": known.resolvable,
         "gap": searched - known.value if math.isfinite(searched) else None,
-        "catastrophic": lost_cases(record.right[0][0], record.right[record.best][0]),
+        "gained": gained,
+        "lost": lost,
+        "catastrophic": lost_cases(*marks),
     }
 
 
@@ -169,7 +175,14 @@ def _worth(record: Record, node: Node) -> dict[str, Json]:
         "search": start.metric.value(searched.score) if searched.ok else None,
         "test": start.metric.value(math.fsum(run.score for run in runs) / len(runs)) if whole else None,
         "test_status": runs[-1].status if runs else None,
+        "test_metrics": _metrics(runs) if whole else None,
     }
+
+
+def _metrics(runs: Sequence[Outcome]) -> dict[str, Json]:
+    """What the task reports beside its metric: the mean of the runs, `None` where that is not a finite number."""
+    means = {name: math.fsum(run.metrics.get(name, math.nan) for run in runs) / len(runs) for name in runs[0].metrics}
+    return {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
 
 
 def _id(node: Node) -> str | None:

@@ -56,6 +56,10 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         f"search {name}: seed {number(seed['search'])}, best {number(found['search'])} (node {found['node']})",
         f"test   {name}: seed {number(seed['test'])}, best {number(found['test'])}",
     ]
+    before, after = seed["test_metrics"] or {}, found["test_metrics"] or {}
+    if beside := [name for name in before if name in after and None not in (before[name], after[name])]:
+        both = (f"{name} {before[name]:.5g} and {after[name]:.5g}" for name in beside)
+        lines.append(f"  seed and best on test: {', '.join(both)}")
     if result["reply_damage"]["drawn"]:
         lines += damage_lines(result["reply_damage"])[:2]
     if islands := result.get("islands"):
@@ -72,7 +76,10 @@ def result_lines(result: dict[str, Any]) -> list[str]:
             lines.append(f"  {level:g} % interval {low:+.5f} to {high:+.5f}; the least that could be resolved is")
             lines[-1] += f" {gain['resolvable']:.5f}"
         if gain["catastrophic"] is not None:
-            lines.append(f"  {gain['catastrophic']} test cases that the seed had right are now wrong")
+            lines.append(
+                f"  test cases: {gain['gained']} newly right, {gain['lost']} no longer right,"
+                f" {gain['catastrophic']} of these now wrong altogether"
+            )
     if result["held_out"]["looks"] > 1:
         lines.append(f"the test part has been opened {result['held_out']['looks']} times: its bar is higher now")
     if result["drift"]:

@@ -69,6 +69,8 @@ def test_wheel_holds_one_name_and_every_file(repo: Path, archives: Path) -> None
     top = {name.split("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == {"progevo"}
     assert sources(repo) <= set(names)
+    # Read as files, never imported as a package: what new-task copies.
+    assert {f"progevo/starter/{name}" for name in ("moves.py", "prompt.md", "seed.py", "task.py")} <= set(names)
     assert "progevo/py.typed" in names
 
 

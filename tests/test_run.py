@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from progevo import Candidate, Limits, Program, run
+from progevo import Candidate, Limits, Metric, Program, Score, run
 from progevo.domain import SEARCH, TEST
 from progevo.errors import ConfigError, ProposerError, RunError, SandboxUnavailable, TaskError
 from progevo.evaluators.calls import Calls
@@ -70,11 +70,39 @@ def test_a_run_writes_its_folder_and_keeps_search_and_test_apart(tmp_path, toy):
     assert result["seed_program"]["search"] == 100.0
     assert result["seed_program"]["test"] == 121.0
     assert result["best"] == {
-        "id": Program(answers(10)).id, "node": 1, "search": 0.0, "test": 1.0, "test_status": "ok", "file": "best.py",
+        "id": Program(answers(10)).id, "node": 1, "search": 0.0, "test": 1.0, "test_status": "ok", "test_metrics": {},
+        "file": "best.py",
     }  # fmt: skip
     assert result["gain"]["search"] == 100.0
     assert result["gain"]["test"] == 120.0
     assert json.loads((tmp_path / "r" / "result.json").read_text()) == result
+
+
+def by_case(found):
+    """A score with a value a case, and one metric beside it."""
+    cases = tuple(float(value) for value in found[0])
+    return Score(score=sum(cases), cases=cases, metrics={"largest": max(cases)})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "catastrophic", "accepted"),
+    [(None, 2, False), (lambda value: value < 1, 1, False), (lambda _: False, 0, True)],
+)
+def test_cases_that_turned_right_or_wrong_are_counted_on_test(tmp_path, toy, wrong, catastrophic, accepted):
+    domain = toy(
+        metric=Metric(name="sum", direction="maximize", aggregate="mean"),
+        evaluator=Calls(cases={SEARCH: [0], TEST: [1]}, score=lambda split, found: by_case(found)),
+        seed=Program("def solve(x):\n    return [9, 9, 5, 0, 9]\n"),
+        right=lambda value: value >= 9,
+        wrong=wrong,
+    )
+    better = "def solve(x):\n    return [0, 5, 30, 5, 9]\n"
+    result = run(domain, proposer=Scripted([better]), iterations=1, out=tmp_path / "r")
+    gain = result["gain"]
+    assert (gain["gained"], gain["lost"], gain["catastrophic"]) == (1, 2, catastrophic)
+    assert [result[name]["test_metrics"] for name in ("seed_program", "best")] == [{"largest": 9.0}, {"largest": 30.0}]
+    strict = run(domain, proposer=Scripted([better]), iterations=1, acceptance="no_regression", out=tmp_path / "s")
+    assert strict["best"]["node"] == int(accepted)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

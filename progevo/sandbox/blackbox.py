@@ -134,8 +134,8 @@ class Problem:
 
     def _value(self, point: tuple[float, ...]) -> float:
         try:
-            return self._f(*point)
-        except (ArithmeticError, ValueError):  # no value there, as for sin(inf)
+            return float(self._f(*point))
+        except (ArithmeticError, ValueError, TypeError):  # no value there, as for sin(inf), or a complex one
             return float("nan")
 
 

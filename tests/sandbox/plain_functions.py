@@ -15,6 +15,8 @@ def function(secret):
             return float(os.getpid())
         if x == -2.0:
             time.sleep(y)
+        if x == -3.0:
+            return x**0.5  # a complex number
         return secret + math.sqrt(x) * y  # no value for the other negative numbers
 
     return f

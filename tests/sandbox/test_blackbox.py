@@ -97,9 +97,10 @@ def solve(box):
 
 
 def test_where_a_function_has_no_value_it_is_nan(arm):
-    done = arm.one("def solve(box):\n value = box.problem(0)(-9, 1)\n return value != value", problems=[0.0])
-    assert done["value"] is True
-    assert done["counts"] == [[1, 0]]
+    attack = "def solve(box):\n values = [box.problem(0)(x, 1) for x in (-9, -3)]\n return [v != v for v in values]"
+    done = arm.one(attack, problems=[0.0])
+    assert done["value"] == [True, True]
+    assert done["counts"] == [[2, 0]]
 
 
 def test_each_element_of_an_array_is_a_call(arm):
