@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from progevo.holdout import planning_line
@@ -62,12 +63,17 @@ class Lines:
         """Where to find it all."""
         assert self._plan is not None
         folder = self._plan.folder
-        self.say(f"written to {folder}: best.py, result.json and every candidate (progevo show {folder} NODE)")
+        self.say(f"written to {folder}: report.html, best.py, result.json, all candidates (progevo show {folder} NODE)")
 
     def unfinished(self) -> None:
         """How to go on with a run that was stopped."""
         if self._plan is not None:
             self.say(f"progevo resume {self._plan.folder} goes on with it")
+
+    @property
+    def folder(self) -> Path | None:
+        """The run folder, once there is one."""
+        return self._plan.folder if self._plan is not None else None
 
     def close(self) -> None: ...
 

@@ -1,7 +1,8 @@
-"""Commands that run a search, or go on with one: run, resume, report, replay, compare."""
+"""Commands that run a search, go on with one, or show it: run, resume, report, view, replay, compare."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from progevo.cli.group import data_option, draining, json_option, main, show, task_option
-from progevo.errors import ConfigError
+from progevo.errors import ConfigError, ProgevoError, RunError
 from progevo.show import replay_lines, result_lines
 
 if TYPE_CHECKING:
@@ -149,15 +150,34 @@ def resume(
     )
 
 
-@main.command(short_help="Write a run's result anew.")
+@main.command(short_help="Write a run's result and page anew.")
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @json_option
-def report(folder: Path, as_json: bool) -> None:
-    """Write result.json and best.py of a run anew from its journal, finished or not."""
+def report(folder: Path, opened: bool, as_json: bool) -> None:
+    """Write result.json, best.py and report.html of a run anew from its journal, finished or not."""
+    from progevo.report import write_page
     from progevo.run import report as write
 
     result = write(folder)
-    show(result, as_json, lambda: result_lines(result))
+    page = write_page(folder)
+    show(result, as_json, lambda: [*result_lines(result), f"page      {page}"])
+    if opened:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
+@main.command(short_help="A run's page, live.")
+@click.argument("path", metavar="RUN|DIR", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), help="The port on 127.0.0.1.  [default: 7870, or a free one]")
+def view(path: Path, port: int | None) -> None:
+    """Show a run's page while the run goes on, or all runs of a folder, on 127.0.0.1 alone. Ends with an interrupt."""
+    from progevo.report.serve import Viewer
+
+    with Viewer(path, port) as viewer:
+        click.echo(f"{viewer.address}  (interrupt to end)")
+        viewer.serve_forever()
 
 
 @main.command(short_help="A run's tree once more.")
@@ -253,8 +273,9 @@ def _runs_to_compare(
 
 
 def _session(start: Callable[..., dict[str, Any]], as_json: bool) -> None:
-    """One session of a run: shows its progress, hears interrupts, prints its result."""
+    """One session of a run: shows its progress, hears interrupts, prints its result, writes its page."""
     from progevo.progress import open_progress
+    from progevo.report import write_page
 
     progress = open_progress()
     with draining() as stop:
@@ -262,11 +283,18 @@ def _session(start: Callable[..., dict[str, Any]], as_json: bool) -> None:
         try:
             result = start(progress=progress, stop=stop)
             whole = not stop.is_set()
+        except ProgevoError:  # what was found until then is there to be looked at
+            if progress.folder is not None:
+                with contextlib.suppress(RunError):
+                    write_page(progress.folder)
+            raise
         finally:
             progress.close()
             if not whole:
                 progress.unfinished()
     show(result, as_json, lambda: result_lines(result))
+    assert progress.folder is not None
+    write_page(progress.folder)
     progress.done()
     if not whole:
         sys.exit(130)

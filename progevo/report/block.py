@@ -1,6 +1,6 @@
 """Block: everything that the page's script knows of a run, as one JSON value: node by node in columns.
 
-    {"schema": "progevo.page/1", "title", "header": [...], "result": {...}, "nodes": {"parent": [...], ...}, "texts": ...}
+    {"schema": "progevo.page/1", "title", "header": [...], "result": {...}, "nodes": {"parent": [...]}, "texts": "..."}
 
 What is not known is `null`. Words that repeat stand once, in `words`, and columns name them by their number.
 """

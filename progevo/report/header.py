@@ -1,4 +1,4 @@
-"""Header: what stands at the top of the page, as rows of label and text. The page shows them with and without script."""
+"""Header: what stands at the top of the page, as rows of label and text, which it shows with and without script."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def header(reading: Reading) -> list[Row]:
     start = record.start
     assert start is not None
     metric = start.metric
-    unit = f" {metric.unit}" if metric.unit else ""
+    unit = f" in {metric.unit}" if metric.unit else ""
     better = "smaller is better" if metric.direction == "minimize" else "larger is better"
     rows = [Row(label="State", text=_state(reading), note=_counted(reading), card=True)]
     if result is not None:
@@ -50,7 +50,11 @@ def header(reading: Reading) -> list[Row]:
     data = start.data
     box, refused = start.sandbox, start.sandbox.limits_refused
     rows += [
-        Row(label="Task", text=start.task, note=f"{metric.name}{unit and f', in{unit}'}: {better}; {_trust(start.trust)}"),
+        Row(
+            label="Task",
+            text=start.task,
+            note=f"{metric.name}{unit and f', in{unit}'}: {better}; {_trust(start.trust)}",
+        ),
         Row(
             label="Data",
             text=data.source + (f", {data.rows:,} rows" if data.rows is not None else ""),
@@ -165,7 +169,7 @@ def _state(reading: Reading) -> str:
 def _counted(reading: Reading) -> str:
     nodes = reading.record.nodes
     failed = sum(not node.outcome.ok for node in nodes)
-    return f"{_times(len(nodes), 'node')}, {failed} failed, {len(reading.record.open)} questions open"
+    return f"{_times(len(nodes), 'node')}, {failed} failed, {_times(len(reading.record.open), 'question')} open"
 
 
 def _times(count: int, thing: str) -> str:

@@ -73,8 +73,8 @@ def policy(*, live: bool) -> str:
     """The content security policy: what may run or load at all."""
     rules = [
         "default-src 'none'",
-        f"script-src '{_digest(piece('script'))}'",
-        f"style-src '{_digest(piece('style'))}'",
+        f"script-src '{digest(piece('script'))}'",
+        f"style-src '{digest(piece('style'))}'",
         "img-src data:",
         *(["connect-src 'self'"] if live else []),
         "base-uri 'none'",
@@ -104,5 +104,6 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """How a policy names a text: its sha256 in base 64."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}"

@@ -14,16 +14,8 @@ from progevo.report.visible import markup, shortened
 
 def header_html(rows: Sequence[Row]) -> str:
     """The rows as HTML: cards, and a list of terms."""
-    cards = "".join(
-        f'<div class="card"><dt>{markup(row.label)}</dt><dd>{markup(row.text)}<small>{markup(row.note)}</small></dd></div>'
-        for row in rows
-        if row.card
-    )
-    facts = "".join(
-        f"<div><dt>{markup(row.label)}</dt><dd>{markup(row.text)}<small>{markup(row.note)}</small></dd></div>"
-        for row in rows
-        if not row.card
-    )
+    cards = "".join(f'<div class="card">{_row(row)}</div>' for row in rows if row.card)
+    facts = "".join(f"<div>{_row(row)}</div>" for row in rows if not row.card)
     return (
         f'<dl class="cards" id="cards">{cards}</dl>'
         f'<details class="facts"><summary>How it was run</summary><dl id="facts">{facts}</dl></details>'
@@ -63,6 +55,10 @@ def table_html(reading: Reading) -> str:
         )
     head = f"<tr><th>node<th>parent<th>status<th>{markup(metric.name)}<th>who, and why it failed</tr>"
     return f'<table class="plain"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _row(row: Row) -> str:
+    return f"<dt>{markup(row.label)}</dt><dd>{markup(row.text)}<small>{markup(row.note)}</small></dd>"
 
 
 def _best(reading: Reading) -> str | None:

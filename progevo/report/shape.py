@@ -1,4 +1,4 @@
-"""Shape: how the search sees the nodes, as the page shows it. Visits and PUCT of a tree; cells and copies of islands."""
+"""Shape: how the search sees the nodes: visits and PUCT of a tree, or cells and copies of islands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def _islands(search: Islands, nodes: Sequence[Node]) -> dict[str, Json]:
     dimensions, table, archive = held["feature_dimensions"], held["feature_bins"], held["archive_size"]
     assert isinstance(dimensions, list) and isinstance(table, int | dict) and isinstance(archive, int)
     names = [str(name) for name in dimensions]
-    bins = bins_of({str(name): int(str(n)) for name, n in table.items()} if isinstance(table, dict) else table, names, archive)
+    if isinstance(table, dict):
+        table = {str(name): int(str(count)) for name, count in table.items()}
+    bins = bins_of(table, names, archive)
     homes = [search.island_of(node.step) for node in nodes]
     grids: list[Json] = []
     for island in search.population.islands:

@@ -68,7 +68,7 @@ function makeCode(app) {
 
   function foldRow(row, columns, open) {
     const tr = element("tr", { class: "folded" }, element("td", { colspan: columns },
-      element("button", { type: "button", click: () => tr.replaceWith(...open(row.rows)) }, `${row.rows.length} lines are the same: show them`)));
+      element("button", { type: "button", click: () => tr.replaceWith(...open(row.rows)) }, `${many(row.rows.length, "line")} the same: show`)));
     return tr;
   }
 
@@ -119,12 +119,12 @@ function makeCode(app) {
     byId("code-how").hidden = !before;
     if (!before) {
       const why = what === "program" ? "" : from === null ? " (it is the seed: there is nothing to compare it with)" : ` (node ${from} has no program to compare it with)`;
-      root.replaceChildren(element("p", { class: "quiet" }, `Node ${to}: ${after.lines.length} lines, sha256 ${after.id}${why}`), notes(after) || "", listing(pieces(run.lines(after))));
+      root.replaceChildren(element("p", { class: "quiet" }, `Node ${to}: ${many(after.lines.length, "line")}, sha256 ${after.id}${why}`), notes(after) || "", listing(pieces(run.lines(after))));
       return;
     }
     const rows = differences(before.lines, after.lines);
     const gone = rows.filter((row) => row.kind === "gone").length, fresh = rows.filter((row) => row.kind === "new").length;
-    const words = gone + fresh ? `Node ${from} → node ${to}: ${gone} lines gone, ${fresh} lines new` : `Node ${from} → node ${to}: the same text`;
+    const words = gone + fresh ? `Node ${from} → node ${to}: ${many(gone, "line")} gone, ${many(fresh, "line")} new` : `Node ${from} → node ${to}: the same text`;
     const drawn = (how === "side" ? sideBySide : unified)(folded(rows), pieces(run.lines(before)), pieces(run.lines(after)));
     root.replaceChildren(element("p", { class: "quiet" }, words), notes(before) || "", notes(after) || "", drawn);
   }

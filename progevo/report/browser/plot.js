@@ -112,7 +112,7 @@ function makePlot(app) {
     });
     const taken = [];
     brush.textBaseline = "alphabetic";
-    for (const { index, gain } of jumps.sort((one, other) => other.gain - one.gain).slice(0, 12)) {
+    for (const { index, gain } of jumps.sort((one, other) => other.gain - one.gain).slice(0, 8)) {
       const words = visible(`${run.origin(index).slice(0, 28)} ${signed(gain)}`);
       const wide = brush.measureText(words).width + 6;
       const dot = [places[2 * index], places[2 * index + 1]];
@@ -122,10 +122,9 @@ function makePlot(app) {
           && !taken.some((other) => overlap(each, other)));
       if (!box) continue;
       taken.push(box);
-      brush.fillStyle = palette.panel;
-      brush.globalAlpha = 0.8;
-      brush.fillRect(box[0] - 2, box[1], box[2], box[3]);
-      brush.globalAlpha = 1;
+      brush.strokeStyle = palette.panel; // a halo, so that marks behind the words stay seen
+      brush.lineWidth = 3;
+      brush.strokeText(words, box[0], box[1] + 11);
       brush.fillStyle = palette.ink;
       brush.fillText(words, box[0], box[1] + 11);
     }

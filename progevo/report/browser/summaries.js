@@ -5,7 +5,7 @@ function makeSummaries(app) {
   let run = null;
 
   const panel = (title, ...content) => element("section", { class: "summary" }, element("h2", null, title), content);
-  const table = (head, rows) => element("table", { class: "small" },
+  const table = (head, rows) => element("table", { class: "small summed" },
     element("thead", null, element("tr", null, head.map((each) => element("th", null, each)))),
     element("tbody", null, rows.map((row) => element("tr", null, row.map((each) => element("td", null, each))))));
   const none = (text) => element("p", { class: "quiet" }, text);
@@ -82,7 +82,7 @@ function makeSummaries(app) {
       ["waiting for models", seconds(proposer), share(proposer)],
       ["candidates in the sandbox", seconds(sandbox), share(sandbox)],
       ["all else: own code, idle workers, starts", rest >= 0 ? seconds(rest) : "unknown", rest >= 0 ? share(rest) : ""],
-    ]), element("p", { class: "quiet" }, whole > 0 ? `${number(((run.count - 1) * 60) / whole, 3)} candidates a minute over ${seconds(whole)} with ${run.block.workers} workers; the seed's and the best's runs on test are not counted.` : ""));
+    ]), element("p", { class: "quiet" }, whole > 0 ? `${number(((run.count - 1) * 60) / whole, 3)} candidates a minute over ${seconds(whole)} with ${many(run.block.workers, "worker")}; the seed's and the best's runs on test are not counted.` : ""));
   }
 
   return {

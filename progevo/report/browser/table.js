@@ -16,8 +16,8 @@ function makeTable(app) {
     wall: ["wall s", (index) => run.columns.wall_s[index], (index) => (run.columns.wall_s[index] === null ? "" : number(run.columns.wall_s[index], 3))],
     origin: ["who, and why it failed", (index) => run.origin(index), (index) => run.origin(index) + (run.failed(index) ? `: ${run.reason(index)}` : "")],
   };
-  const status = element("select", { "aria-label": "status", change: () => { wanted.status = status.value; arrange(); } });
-  const search = element("input", { type: "search", placeholder: "search names, causes and code (key /)", "aria-label": "search", input: () => { wanted.text = search.value; arrange(); } });
+  const status = element("select", { name: "status", "aria-label": "status", change: () => { wanted.status = status.value; arrange(); } });
+  const search = element("input", { type: "search", name: "search", placeholder: "search names, causes and code (key /)", "aria-label": "search", input: () => { wanted.text = search.value; arrange(); } });
   const count = element("span", { class: "quiet", role: "status" });
   const head = element("tr"), body = element("tbody");
   const table = element("table", { class: "rows" }, element("thead", null, head), body);

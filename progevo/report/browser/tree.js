@@ -1,31 +1,42 @@
 // The tree of parents and children: colour by rank, failures crossed, the path to the best and to the selected bold.
+// A deep, narrow tree lies on its side: whichever way shows it larger.
 
-const TREE_STEP = [22, 64]; // pixels between columns and between depths, unzoomed
+const TREE_STEP = [64, 104]; // the most pixels between columns and between depths, unzoomed
+const TREE_MARGIN = 28;
 
 function makeTree(app) {
   let run = null, placed = null, hover = null, drag = null;
   const collapsed = new Set();
-  const view = { x: 0, y: 0, zoom: 1, touched: false };
+  const view = { x: 0, y: 0, zoom: 1, step: TREE_STEP, turned: false, touched: false };
   const made = canvasIn(byId("tree"), "tree of candidates; the table holds the same", paint);
   const tip = element("div", { class: "tip", hidden: true });
   byId("tree").append(tip);
-  const screen = (index) => [
-    view.x + placed.x[index] * TREE_STEP[0] * view.zoom,
-    view.y + placed.y[index] * TREE_STEP[1] * view.zoom,
-  ];
+  const screen = (index) => {
+    const across = placed.x[index] * view.step[0] * view.zoom, down = placed.y[index] * view.step[1] * view.zoom;
+    return view.turned ? [view.x + down, view.y + across] : [view.x + across, view.y + down];
+  };
 
   function fit() {
-    const wide = placed.width * TREE_STEP[0], tall = (placed.height + 0.6) * TREE_STEP[1];
-    view.zoom = Math.min(1.6, (made.width - 24) / wide, (made.height - 40) / tall);
-    view.x = (made.width - wide * view.zoom) / 2;
-    view.y = 20;
+    const room = [made.width - 2 * TREE_MARGIN, made.height - 2 * TREE_MARGIN];
+    const depth = Math.max(0.1, placed.height);
+    const steps = (across, down) => [Math.min(TREE_STEP[0], across / placed.width), Math.min(TREE_STEP[1], down / depth)];
+    const roomy = ([across, down]) => Math.min(across / TREE_STEP[0], down / TREE_STEP[1]);
+    const upright = steps(room[0], room[1]), turned = steps(room[1], room[0]);
+    view.turned = roomy(turned) > roomy(upright);
+    view.step = view.turned ? turned : upright;
+    const size = [placed.width * view.step[0], depth * view.step[1]];
+    if (view.turned) size.reverse();
+    view.x = (made.width - size[0]) / 2;
+    view.y = (made.height - size[1]) / 2;
+    view.zoom = 1;
     view.touched = false;
   }
 
   function paint(brush) {
     if (!run || !run.count) return;
     if (!view.touched) fit();
-    const size = Math.max(1.4, Math.min(7, 7 * view.zoom));
+    const near = Math.min(view.step[0], view.step[1] / 2) * view.zoom;
+    const size = Math.max(1.4, Math.min(7, 0.32 * near));
     const inside = ([x, y]) => x > -20 && y > -20 && x < made.width + 20 && y < made.height + 20;
     edges(brush, placed.shown.slice(1), palette.line, 1);
     const bold = (index) => run.path(index).slice(1).filter((each) => placed.seen.has(each));
@@ -45,7 +56,7 @@ function makeTree(app) {
       if (index !== null && placed.seen.has(index)) ring(brush, ...screen(index), size + 3);
     }
     if (run.best !== null && placed.seen.has(run.best)) star(brush, ...screen(run.best), size + 4, palette.best);
-    if (view.zoom > 0.8) labels(brush, inside);
+    if (near > 15) labels(brush, inside, size);
   }
 
   function edges(brush, indexes, colour, wide) {
@@ -58,7 +69,8 @@ function makeTree(app) {
       const [x, y] = screen(index), [above, top] = screen(parent);
       if (Math.max(y, top) < 0 || Math.min(y, top) > made.height) continue;
       brush.moveTo(above, top);
-      brush.bezierCurveTo(above, (y + top) / 2, x, (y + top) / 2, x, y);
+      if (view.turned) brush.bezierCurveTo((x + above) / 2, top, (x + above) / 2, y, x, y);
+      else brush.bezierCurveTo(above, (y + top) / 2, x, (y + top) / 2, x, y);
     }
     brush.stroke();
   }
@@ -69,11 +81,11 @@ function makeTree(app) {
     brush.fillText(words, at[0], at[1] + size + 9);
   }
 
-  function labels(brush, inside) {
+  function labels(brush, inside, size) {
     brush.fillStyle = palette.quiet;
     for (const index of placed.shown) {
       const at = screen(index);
-      if (inside(at) && !collapsed.has(index)) brush.fillText(`${index}`, at[0], at[1] - 7 * view.zoom - 7);
+      if (inside(at) && !collapsed.has(index)) brush.fillText(`${index}`, at[0], at[1] - size - 7);
     }
   }
 
@@ -102,7 +114,7 @@ function makeTree(app) {
   }
 
   function zoomBy(factor, x = made.width / 2, y = made.height / 2) {
-    const zoom = Math.max(0.01, Math.min(8, view.zoom * factor));
+    const zoom = Math.max(0.2, Math.min(400, view.zoom * factor));
     view.x = x - ((x - view.x) * zoom) / view.zoom;
     view.y = y - ((y - view.y) * zoom) / view.zoom;
     view.zoom = zoom;

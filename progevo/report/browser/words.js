@@ -62,6 +62,10 @@ function number(value, digits = 6) {
   return String(Number(value.toPrecision(digits)));
 }
 
+function many(count, thing) {
+  return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+}
+
 function signed(value) {
   return value === null ? "unknown" : (value > 0 ? "+" : "") + number(value, 4);
 }
