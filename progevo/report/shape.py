@@ -44,9 +44,8 @@ def _islands(search: Islands, nodes: Sequence[Node]) -> dict[str, Json]:
     dimensions, table, archive = held["feature_dimensions"], held["feature_bins"], held["archive_size"]
     assert isinstance(dimensions, list) and isinstance(table, int | dict) and isinstance(archive, int)
     names = [str(name) for name in dimensions]
-    if isinstance(table, dict):
-        table = {str(name): int(str(count)) for name, count in table.items()}
-    bins = bins_of(table, names, archive)
+    per_axis = table if isinstance(table, int) else {name: int(str(count)) for name, count in table.items()}
+    bins = bins_of(per_axis, names, archive)
     homes = [search.island_of(node.step) for node in nodes]
     grids: list[Json] = []
     for island in search.population.islands:

@@ -131,7 +131,7 @@ function makeCode(app) {
 
   return {
     load(next) { run = next; show(); },
-    select: show,
+    select() { if (what !== "best") show(); }, // that one is the same whichever is selected
     cycle() {
       const order = ["program", "parent", "seed", "best"];
       what = order[(order.indexOf(what) + 1) % order.length];

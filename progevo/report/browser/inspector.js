@@ -17,11 +17,11 @@ function makeInspector(app) {
   }
 
   function place(index) {
-    const columns = run.columns;
+    const columns = run.columns, born = run.children[index].length;
+    const words = `depth ${run.depth[index]}, ${born} ${born === 1 ? "child" : "children"}`;
     if (columns.visits) {
-      return fact("In the tree", `${columns.visits[index]} visits, PUCT ${number(columns.puct[index], 4)}, depth ${run.depth[index]}, ${run.children[index].length} children`);
+      return fact("In the tree", `${many(columns.visits[index], "visit")}, PUCT ${number(columns.puct[index], 4)}, ${words}`);
     }
-    const words = `depth ${run.depth[index]}, ${run.children[index].length} children`;
     if (!run.block.islands) return fact("In the tree", words);
     const homes = [];
     run.block.islands.grids.forEach((island, number) => {

@@ -86,7 +86,7 @@ function listen() {
   byId("theme").addEventListener("click", theme);
   byId("help").addEventListener("click", keys);
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, select, textarea");
+    const typing = event.target.closest && event.target.closest("input, select, textarea");
     if (typing && event.key === "Escape") typing.blur();
     if (typing || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (!KEYS[event.key] || !app.run || !app.run.count) return;

@@ -55,7 +55,7 @@ function makeTree(app) {
     for (const index of [hover, app.selected]) {
       if (index !== null && placed.seen.has(index)) ring(brush, ...screen(index), size + 3);
     }
-    if (run.best !== null && placed.seen.has(run.best)) star(brush, ...screen(run.best), size + 4, palette.best);
+    if (run.best !== null && placed.seen.has(run.best)) star(brush, ...screen(run.best), Math.max(7, size + 3), palette.best);
     if (near > 15) labels(brush, inside, size);
   }
 
