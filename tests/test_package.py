@@ -70,6 +70,9 @@ def test_wheel_holds_one_name_and_every_file(repo: Path, archives: Path) -> None
     assert {name for name in top if not name.endswith(".dist-info")} == {"progevo"}
     assert sources(repo) <= set(names)
     assert "progevo/py.typed" in names
+    page = {path.relative_to(repo).as_posix() for path in (repo / "progevo/report/browser").iterdir()}
+    assert page
+    assert page <= set(names)
 
 
 def test_a_wheel_of_the_sdist_is_the_same(archives: Path) -> None:

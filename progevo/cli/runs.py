@@ -177,7 +177,8 @@ def view(path: Path, port: int | None) -> None:
 
     with Viewer(path, port) as viewer:
         click.echo(f"{viewer.address}  (interrupt to end)")
-        viewer.serve_forever()
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            viewer.serve_forever()
 
 
 @main.command(short_help="A run's tree once more.")

@@ -37,8 +37,13 @@ function makeSummaries(app) {
   }
 
   function replies() {
+    const drawn = Object.values(run.block.draws).flat();
     const damage = run.block.result && run.block.result.reply_damage;
-    if (!damage || !damage.drawn) return panel("Replies", none("No model was asked, so no reply could arrive damaged."));
+    if (!drawn.length) return panel("Replies", none("No model was asked, so no reply could arrive damaged."));
+    if (!damage || !damage.drawn) {
+      const verdicts = ["ok", "recovered", "damaged"].map((verdict) => [verdict, String(drawn.filter((draw) => draw.verdict === verdict).length)]);
+      return panel("Replies", table(["reply", "drawn"], verdicts));
+    }
     const share = (value) => `${number(100 * value, 3)} %`;
     const interval = damage.interval ? `, 95 % interval ${share(damage.interval[0])} to ${share(damage.interval[1])}` : "";
     const counts = (found) => Object.entries(found).map(([name, count]) => `${name} ${count}`).join(", ") || "none";

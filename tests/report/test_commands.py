@@ -1,0 +1,97 @@
+"""The page on the command line: written by every session, rebuilt by `report`, live by `view`."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import webbrowser
+
+import pytest
+from click.testing import CliRunner
+
+from progevo.cli import main
+from progevo.cli import runs as commands
+from progevo.errors import ProposerError
+from progevo.run import run
+from tests.plain_run import StandIn, Wanderer, task
+from tests.report.conftest import parse
+
+
+@pytest.fixture
+def copy(wandered, tmp_path):
+    """A finished run of its own."""
+    shutil.copytree(wandered(), tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_report_writes_the_page_and_opens_it_when_asked(copy, monkeypatch):
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    found = CliRunner().invoke(main, ["report", str(copy)])
+    assert (found.exit_code, opened) == (0, [])
+    assert f"page      {copy / 'report.html'}" in found.output
+    assert parse((copy / "report.html").read_text()).block["schema"] == "progevo.page/1"
+    found = CliRunner().invoke(main, ["report", str(copy), "--open", "--json"])
+    assert json.loads(found.output) == json.loads((copy / "result.json").read_text())
+    assert opened == [(copy / "report.html").resolve().as_uri()]
+
+
+class Failing(Wanderer):
+    """Fails for good at its fifth candidate."""
+
+    def propose(self, brief):
+        if brief.step == 5:
+            raise ProposerError("nothing more")
+        return super().propose(brief)
+
+
+@pytest.mark.parametrize("proposer", [Wanderer(), Failing()])
+def test_a_session_leaves_its_page_however_it_ends(tmp_path, capsys, proposer):
+    folder = tmp_path / "run"
+    failing = isinstance(proposer, Failing)
+    with pytest.raises(ProposerError) if failing else contextlib.nullcontext():
+        commands._session(
+            lambda **session: run(
+                task(),
+                proposer=proposer,
+                sandbox=StandIn(),
+                iterations=8,
+                out=folder,
+                settings={"task": "x"},
+                **session,
+            ),
+            as_json=False,
+        )
+    block = parse((folder / "report.html").read_text()).block
+    assert block["state"] == "ended"
+    assert len(block["nodes"]["parent"]) == (5 if failing else 9)
+    assert block["header"][0]["text"] == ("ended: proposer_failed" if failing else "ended: iterations")
+    assert ("report.html" in capsys.readouterr().err) == (not failing)
+
+
+def test_view_prints_where_it_is_and_ends_with_an_interrupt(copy):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "progevo.cli", "view", str(copy), "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        address = process.stdout.readline().split()[0]
+        connection = http.client.HTTPConnection("127.0.0.1", int(address.rstrip("/").rsplit(":", 1)[1]), timeout=30)
+        connection.request("GET", "/runs/run/")
+        assert connection.getresponse().status == 200
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_view_of_nothing_is_refused(tmp_path):
+    found = CliRunner().invoke(main, ["view", str(tmp_path)])
+    assert found.exit_code == 2
+    assert "holds no run" in found.output
