@@ -42,7 +42,7 @@ function coloured(parts) {
 }
 
 function makeCode(app) {
-  let run = null, what = "parent", how = "unified";
+  let run = null, what = "parent", how = "unified", shown = "";
   const root = byId("code");
   const pairs = {
     program: (index) => [null, index],
@@ -112,8 +112,11 @@ function makeCode(app) {
 
   function show() {
     if (!run || app.selected === null) return;
-    if (!run.texts) { root.replaceChildren(element("p", { class: "quiet" }, "unpacking the programs …")); return; }
     const [from, to] = pairs[what](app.selected);
+    const asked = JSON.stringify([what, how, from, to, run.texts !== null]);
+    if (asked === shown) return; // news of a run that goes on must not close what is being read
+    shown = asked;
+    if (!run.texts) { root.replaceChildren(element("p", { class: "quiet" }, "The programs cannot be unpacked: this browser is too old to inflate them.")); return; }
     const after = to === null ? null : run.program(to), before = from === null ? null : run.program(from);
     if (!after) { root.replaceChildren(element("p", { class: "quiet" }, `Node ${to} has no program: ${run.reason(to)}`)); return; }
     byId("code-how").hidden = !before;
@@ -131,7 +134,7 @@ function makeCode(app) {
 
   return {
     load(next) { run = next; show(); },
-    select() { if (what !== "best") show(); }, // that one is the same whichever is selected
+    select: show,
     cycle() {
       const order = ["program", "parent", "seed", "best"];
       what = order[(order.indexOf(what) + 1) % order.length];

@@ -87,7 +87,7 @@ function makeInspector(app) {
     const value = failed ? run.status(index) : number(run.value(index));
     const words = [index === run.best ? "the best" : "", index === 0 ? "the seed" : "", columns.no_op[index] ? "no-op" : ""].filter(Boolean).join(", ");
     const log = run.texts ? run.texts.logs[index] : null;
-    root.replaceChildren(
+    const made = element("div", null,
       element("p", { class: failed ? "headline bad" : "headline" }, element("strong", null, value), ` node ${index}${words ? `, ${words}` : ""}`),
       element("dl", null, [
         fact("Cause", failed ? run.reason(index) : ""),
@@ -103,6 +103,7 @@ function makeInspector(app) {
       ].flat(3)),
       draws(index) || "",
       log ? section("End of its log", element("pre", { class: "log", tabindex: "0" }, log)) : "");
+    if (made.textContent !== root.textContent) root.replaceChildren(made); // else it is being read, and stays as it is
   }
 
   return { load(next) { run = next; show(); }, select: show, theme() {} };

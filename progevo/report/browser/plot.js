@@ -116,10 +116,12 @@ function makePlot(app) {
       const words = visible(`${run.origin(index).slice(0, 28)} ${signed(gain)}`);
       const wide = brush.measureText(words).width + 6;
       const dot = [places[2 * index], places[2 * index + 1]];
-      const left = Math.min(dot[0] + 8, right - wide);
-      const box = [-12, 20, -28, 36].map((shift) => [left, dot[1] + shift - 11, wide, 15])
-        .find((each) => each[1] > PLOT_EDGE.top - 14 && each[1] < made.height - PLOT_EDGE.bottom - 14
-          && !taken.some((other) => overlap(each, other)));
+      // Above the running best nothing lies: to the left of a jump, or where that is off the plot, below it.
+      const before = dot[0] - wide - 6, after = Math.min(dot[0] + 10, right - wide);
+      const box = [[before, -20], [before, -36], [after, -26], [after, 10], [after, 26], [after, 42]]
+        .map(([left, shift]) => [left, dot[1] + shift, wide, 15])
+        .find((each) => each[0] > PLOT_EDGE.left && each[1] > PLOT_EDGE.top - 14
+          && each[1] < made.height - PLOT_EDGE.bottom - 14 && !taken.some((other) => overlap(each, other)));
       if (!box) continue;
       taken.push(box);
       brush.strokeStyle = palette.panel; // a halo, so that marks behind the words stay seen

@@ -42,7 +42,7 @@ function element(tag, properties, ...children) {
     if (typeof value === "function") made.addEventListener(name, value);
     else made.setAttribute(name, value === true ? "" : visible(value));
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === "") continue;
     if (child instanceof Node) made.append(child);
     else say(made, child);
