@@ -1,4 +1,4 @@
-"""Commands about programs and what became of them: show, best, eval, gate, tasks."""
+"""Commands about programs and what became of them: show, best, export, plot, eval, gate, tasks."""
 
 from __future__ import annotations
 
@@ -55,6 +55,29 @@ def best(folder: Path, out: Path | None) -> None:
         write_file(out, source)
     else:
         click.echo(source, nl=False)
+
+
+@main.command(short_help="Every candidate of a run as a row.")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--format", "form", default="jsonl", show_default=True, help="jsonl, csv or parquet.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), help="Write it there instead of to stdout.")
+def export(folder: Path, form: str, out: Path | None) -> None:
+    """Every candidate of a run as a row: status, values on search and test, cause, cost, metrics."""
+    from progevo.report.export import export as write
+
+    text = write(folder, form, out)
+    if out is None:
+        click.echo(text, nl=False)
+
+
+@main.command(short_help="A run's progress as a picture.")
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--out", "-o", required=True, type=click.Path(path_type=Path), help="The file: .png, .svg or .pdf.")
+def plot(folder: Path, out: Path) -> None:
+    """A run's progress as a picture for papers: candidates, failures, the best so far. Needs progevo[plot]."""
+    from progevo.report.plot import plot as draw
+
+    draw(folder, out)
 
 
 @main.command("eval", short_help="One program through gate, sandbox and score.")

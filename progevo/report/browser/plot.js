@@ -118,7 +118,7 @@ function makePlot(app) {
       const dot = [places[2 * index], places[2 * index + 1]];
       // Above the running best nothing lies: to the left of a jump, or where that is off the plot, below it.
       const before = dot[0] - wide - 6, after = Math.min(dot[0] + 10, right - wide);
-      const box = [[before, -20], [before, -36], [after, -26], [after, 10], [after, 26], [after, 42]]
+      const box = [[before, -20], [before, -36], [after, 10], [after, 26], [after, -26], [after, 42]]
         .map(([left, shift]) => [left, dot[1] + shift, wide, 15])
         .find((each) => each[0] > PLOT_EDGE.left && each[1] > PLOT_EDGE.top - 14
           && each[1] < made.height - PLOT_EDGE.bottom - 14 && !taken.some((other) => overlap(each, other)));
