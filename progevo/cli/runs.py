@@ -218,6 +218,7 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
 @click.option("--schedule", help="serial, ordered, sync or async.")
 @click.option("--proposer", help="Who writes candidates.  [default: mutate]")
 @click.option("--out", type=click.Path(path_type=Path), help="Where the runs go.  [default: under runs/]")
+@click.option("--html", type=click.Path(path_type=Path), help="Also write the comparison as a page.")
 @data_option
 @json_option
 def compare(
@@ -226,6 +227,7 @@ def compare(
     searches: tuple[str, ...],
     seeds: int | None,
     out: Path | None,
+    html: Path | None,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -241,6 +243,11 @@ def compare(
         raise ConfigError("compare takes runs that are there, or --task and --search to make them, not both")
     made = folders or tuple(_runs_to_compare(task, searches, 3 if seeds is None else seeds, out, flags))
     found = measure(made)
+    if html is not None:
+        from progevo.compare import named
+        from progevo.report.comparison import write_comparison
+
+        write_comparison(html, found, named(made))
     show(found, as_json, lambda: compare_lines(found))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from progevo.report.header import number
-from progevo.report.page import digest, piece
+from progevo.report.page import piece
 from progevo.report.reading import Reading
 from progevo.report.visible import markup
 
@@ -24,13 +24,6 @@ def build_listing(runs: Sequence[tuple[str, Reading | str]]) -> str:
         '<body><header><h1>Runs</h1></header><main><section class="full across">'
         f'<table class="small"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
         "</section></main></body></html>"
-    )
-
-
-def listing_policy() -> str:
-    """Its content security policy: no script at all."""
-    return (
-        f"default-src 'none'; style-src '{digest(piece('style'))}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

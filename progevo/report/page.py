@@ -85,6 +85,12 @@ def policy(*, live: bool) -> str:
     return "; ".join(rules)
 
 
+def still_policy() -> str:
+    """The policy of a page without a script."""
+    style = f"style-src '{digest(piece('style'))}'"
+    return f"default-src 'none'; {style}; img-src data:; base-uri 'none'; form-action 'none'"
+
+
 @functools.cache
 def piece(name: str) -> str:
     """The whole script, or the whole style sheet."""

@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote, urlsplit
 from progevo.errors import ConfigError, RunError
 from progevo.journal import FILE
 from progevo.report.block import build_block, to_text
-from progevo.report.listing import build_listing, listing_policy
-from progevo.report.page import build_page, policy
+from progevo.report.listing import build_listing
+from progevo.report.page import build_page, policy, still_policy
 from progevo.report.reading import Reading, read, state_of
 
 ADDRESS = "127.0.0.1"
@@ -117,7 +117,7 @@ class Answer(BaseHTTPRequestHandler):
                 if len(runs) == 1:
                     self._move(f"/runs/{quote(next(iter(runs)), safe='')}/")
                 else:
-                    self._say(200, "text/html", build_listing(runs_of(runs)), rules=listing_policy())
+                    self._say(200, "text/html", build_listing(runs_of(runs)), rules=still_policy())
             case ["runs", name, ""] if name in runs:
                 _, reading = runs[name].look()
                 self._say(200, "text/html", build_page(reading, live=True), rules=policy(live=True))

@@ -91,6 +91,33 @@ def test_view_prints_where_it_is_and_ends_with_an_interrupt(copy):
         process.communicate()
 
 
+def test_what_a_node_changed_of_its_parent(wandered):
+    from progevo.journal import read_run
+
+    folder = wandered()
+    record = read_run(folder)
+    node = next(node for node in record.nodes if node.outcome.ok and node.parent and node.candidate.origin == "move")
+    shown = CliRunner().invoke(main, ["show", str(folder), str(node.index), "--diff"])
+    before, after = (each.candidate.program.source.split("\n") for each in (record.nodes[node.parent], node))
+    lines = shown.output.splitlines()
+    assert lines[:2] == [f"--- node {node.parent}", f"+++ node {node.index}"]
+    assert [line[1:] for line in lines[3:] if line[0] in " -"] == before
+    assert [line[1:] for line in lines[3:] if line[0] in " +"] == after
+    assert "\x1b" not in shown.output  # no terminal, no colours
+    coloured = CliRunner().invoke(main, ["show", str(folder), str(node.index), "--diff"], color=True)
+    assert "\x1b[32m+" in coloured.output
+    as_json = json.loads(CliRunner().invoke(main, ["show", str(folder), str(node.index), "--diff", "--json"]).output)
+    assert as_json["lines"] == lines
+
+
+def test_a_difference_that_is_none_says_why(wandered):
+    folder = wandered()
+    seed = CliRunner().invoke(main, ["show", str(folder), "0", "--diff"])
+    assert (seed.exit_code, "node 0 is the seed" in seed.output) == (2, True)
+    none = CliRunner().invoke(main, ["show", str(folder), "--diff"])
+    assert (none.exit_code, "name the node" in none.output) == (2, True)
+
+
 def test_view_of_nothing_is_refused(tmp_path):
     found = CliRunner().invoke(main, ["view", str(tmp_path)])
     assert found.exit_code == 2
