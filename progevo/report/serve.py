@@ -7,6 +7,7 @@ run is read anew when its journal has grown, and never so often that looking cos
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -87,7 +88,9 @@ class Viewer(ThreadingHTTPServer):
         return {folder.resolve().name: self._watched[folder.resolve().name] for folder in folders}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away in the middle of an answer is no error."""
+        """A browser that went away in the middle of an answer is no error; all else is one."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class Answer(BaseHTTPRequestHandler):

@@ -20,8 +20,10 @@ function makeIslands(app) {
       type: "button", class: copy ? "cell copy" : "cell", title: words, "aria-label": words,
       click: () => app.select(index),
     }, run.failed(index) ? "×" : index === run.best ? "★" : copy ? `${home}` : "");
-    if (!run.failed(index)) button.style.backgroundColor = rankColour(run.rank[index]);
-    button.style.color = run.failed(index) ? "" : run.rank[index] > 0.55 ? "#000" : "#fff";
+    if (!run.failed(index)) {
+      button.style.backgroundColor = rankColour(run.rank[index]);
+      button.style.color = inkOn(rankColour(run.rank[index]));
+    }
     squares.set(index, [...(squares.get(index) || []), button]);
     return button;
   }

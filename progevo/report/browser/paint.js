@@ -49,6 +49,12 @@ function rankColour(rank) {
   return palette.rank[Math.round(64 * rank)];
 }
 
+// Black or white, whichever stands out more from rgb(...).
+function inkOn(colour) {
+  const [red, green, blue] = colour.match(/\d+/g).map((part) => (part / 255) ** 2.2);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000" : "#fff";
+}
+
 function blend(ramp, share) {
   const at = share * (ramp.length - 1);
   const low = Math.min(ramp.length - 2, Math.floor(at));
