@@ -1,8 +1,10 @@
 """progevo: a sandboxed program-evolution toolkit for code genomes."""
 
+from progevo.budget import Budget
 from progevo.domain import Domain, Evaluator, find_domain
 from progevo.errors import (
     BadOutput,
+    BudgetSpent,
     ConfigError,
     DataError,
     ProgevoError,
@@ -12,7 +14,7 @@ from progevo.errors import (
     TaskError,
 )
 from progevo.evaluate import evaluate
-from progevo.run import run
+from progevo.run import resume, run
 from progevo.types import (
     Answer,
     Candidate,
@@ -30,6 +32,8 @@ from progevo.types import (
 __all__ = [
     "Answer",
     "BadOutput",
+    "Budget",
+    "BudgetSpent",
     "Candidate",
     "ConfigError",
     "DataError",
@@ -51,5 +55,6 @@ __all__ = [
     "TaskError",
     "evaluate",
     "find_domain",
+    "resume",
     "run",
 ]

@@ -83,7 +83,7 @@ class Spent:
     def draw(self, draw: Draw) -> None:
         """Counts one reply of a model."""
         self.calls += 1
-        if draw.tokens.prompt is None and draw.tokens.completion is None:
+        if draw.tokens.prompt is None or draw.tokens.completion is None:
             self.unknown_tokens = True
         self.tokens += (draw.tokens.prompt or 0) + (draw.tokens.completion or 0)
         self.cost_usd += draw.cost_usd or 0.0

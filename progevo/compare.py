@@ -24,7 +24,7 @@ UNFINISHED = ("interrupted", "proposer_failed", "sandbox_lost", "failed", None)
 Values = Mapping[int, float | None]
 
 
-def compare(folders: Sequence[Path]) -> dict[str, Json]:
+def compare(folders: Sequence[Path]) -> dict[str, Any]:
     """What `progevo compare --json` prints: a row for every search, and paired differences against the first.
 
     Values are in the task's own metric; differences are above 0 where the search is better than the first.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
+import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,6 +27,8 @@ LEAST = {
     "iterations": 0,
     "max_evaluations": 1,
     "max_minutes": 0,
+    "max_calls": 1,
+    "max_tokens": 1,
     "max_cost": 0,
     "patience": 1,
     "workers": 1,
@@ -33,18 +38,81 @@ LEAST = {
 }
 
 
+#: Keys of a request that have a setting of their own, or that would make one reply into several.
+OURS = ("model", "messages", "temperature", "max_tokens", "max_completion_tokens", "reasoning_effort", "seed", "n")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Llm:
+    """How models are asked. What is left unset is not sent: the endpoint's own default holds then.
+
+    The key is not among it: it comes from `OPENAI_API_KEY`, and is written nowhere.
+    """
+
+    #: NAME or NAME=WEIGHT; a name may hold colons.
+    model: tuple[str, ...] = ()
+    base_url: str = "https://api.openai.com/v1"
+    #: How one of several models is chosen: by weight, or by what each has improved for its cost.
+    model_policy: Literal["fixed", "bandit"] = "fixed"
+    #: VALUE for all models, or NAME=VALUE for one.
+    temperature: tuple[str, ...] = ()
+    #: The longest reply in tokens (sent as max_tokens or max_completion_tokens).
+    reply_tokens: int | None = None
+    reasoning_effort: str | None = None
+    #: Whether a seed goes with every call, drawn from the run's seed, the step and the attempt.
+    model_seed: bool = False
+    #: What else goes into the body of every request.
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    #: What a model is asked for: the whole program, or SEARCH/REPLACE blocks.
+    edit: Literal["full", "diff"] = "full"
+    #: How many replies may be drawn for one candidate, until one holds a program.
+    reply_attempts: int = 4
+    #: Whether raw replies are kept in the run folder, under llm/.
+    keep_replies: bool = True
+    #: US dollars for a million tokens: PROMPT/COMPLETION for all models, or NAME=PROMPT/COMPLETION for one.
+    price: tuple[str, ...] = ()
+    #: Seconds until one request is given up, from its start to the last byte of its answer.
+    call_timeout: float = 600.0
+    #: Seconds until a provider that gives no reply ends the run, all tries and waits included.
+    call_deadline: float = 1800.0
+
+    def __post_init__(self) -> None:
+        for name in ("reply_tokens", "reply_attempts", "call_timeout", "call_deadline"):
+            _above_0(name, getattr(self, name))
+        taken = sorted(set(self.extra_body) & set(OURS))
+        if taken:
+            raise ConfigError(f"extra_body holds {', '.join(taken)}, which progevo sets; use the setting of that name")
+        if _holds_none(self.extra_body):
+            raise ConfigError("extra_body holds a null, which config.toml could not record; leave its key out")
+        check_base_url(self.base_url)
+
+    def table(self) -> dict[str, Any]:
+        """What differs from the defaults, and the attempts allowed, as it stands in a TOML file."""
+        found: dict[str, Any] = {}
+        for entry in dataclasses.fields(Llm):
+            value = getattr(self, entry.name)
+            default = entry.default_factory() if callable(entry.default_factory) else entry.default
+            if value != default or entry.name == "reply_attempts":
+                found[entry.name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Llm):
     """What a person may decide about a run; the same names are keys of the TOML file and flags."""
 
     search: str = "era"
     task: str
-    proposer: str = "mutate"
+    #: Who writes candidates; where nobody is named: the models, if there are any, else the offline mutator.
+    proposer: str = ""
     #: Candidates to propose.
     iterations: int | None = None
     #: Caps, as `progevo.budget.Budget` explains them; minutes of wall time, US dollars, a value of the metric.
     max_evaluations: int | None = None
     max_minutes: float | None = None
+    #: Of models: replies drawn, prompt and completion tokens, US dollars.
+    max_calls: int | None = None
+    max_tokens: int | None = None
     max_cost: float | None = None
     patience: int | None = None
     target: float | None = None
@@ -67,19 +135,38 @@ class Settings:
     limits: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        Llm.__post_init__(self)
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise ConfigError(f"{name} is {value}; it must be at least {least}")
         apply_limits(Limits(), self.limits)
+        if self.proposer not in ("", "llm") and self.model:
+            raise ConfigError(f"the proposer {self.proposer!r} asks no model; leave out --model or --proposer")
+        if self.proposer == "llm" and not self.model:
+            raise ConfigError("the proposer llm asks a model; name one with --model NAME")
+
+    @property
+    def llm(self) -> Llm:
+        """The part that says how models are asked."""
+        return Llm(**{entry.name: getattr(self, entry.name) for entry in dataclasses.fields(Llm)})
+
+    @property
+    def chosen_proposer(self) -> str:
+        """Who writes candidates."""
+        return self.proposer or ("llm" if self.model else "mutate")
 
     def given(self) -> dict[str, Any]:
         """As plain data, for `settings_of`: without what is not set, and with paths that hold in any folder."""
         found = {name: value for name, value in dataclasses.asdict(self).items() if value is not None and value != {}}
+        for entry in dataclasses.fields(Llm):
+            found.pop(entry.name, None)
+        word, colon, path = self.chosen_proposer.partition(":")
+        found["proposer"] = f"{word}:{os.path.abspath(path)}" if colon else word
         for name in ("task", "data"):
             if name in found and (os.sep in found[name] or found[name].endswith(".py")):
                 found[name] = os.path.abspath(found[name])
-        return found
+        return {**found, **(self.llm.table() if word in ("llm", "recorded") else {})}
 
 
 def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
@@ -113,10 +200,49 @@ def settings_of(merged: Mapping[str, Any]) -> Settings:
         raise ConfigError(f"unknown settings: {', '.join(unknown)}; there are {', '.join(known)}")
     if "task" not in merged:
         raise ConfigError("no task was named; add --task NAME (progevo tasks lists them)")
+    plain = dict(merged)
+    for name in ("model", "temperature", "price"):
+        if isinstance(plain.get(name), str | float | int):  # one is written without brackets
+            plain[name] = [str(plain[name])]
     try:
-        return msgspec.convert(dict(merged), Settings)
+        return msgspec.convert(plain, Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the settings are not well formed: {error}") from None
+
+
+def named(texts: Sequence[str], names: Sequence[str], option: str) -> dict[str, str]:
+    """By name, what VALUE (for every name) and NAME=VALUE (for one, which wins) say. Raises `ConfigError`."""
+    found: dict[str, str] = {}
+    for text in sorted(texts, key=lambda text: "=" in text):
+        name, equals, value = text.rpartition("=")
+        if equals and name not in names:
+            raise ConfigError(f"--{option} names {name!r}, which is no model of this run ({', '.join(names)})")
+        found |= dict.fromkeys((name,) if equals else names, value)
+    return found
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def check_base_url(url: str) -> None:
+    """Raises `ConfigError` for what is no base URL, and for one that would carry a secret into the run folder."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise ConfigError(f"the base URL {url!r} is none; it is like http://127.0.0.1:8080/v1")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigError(
+            "the base URL holds a user, a query or a fragment, which would be written into the run folder; "
+            "a key belongs into OPENAI_API_KEY"
+        )
 
 
 def apply_limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
@@ -130,6 +256,17 @@ def apply_limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
             raise ConfigError(f"the limit {name} is {value}; it must be a {'whole ' * (name in whole)}number above 0")
     typed: dict[str, Any] = {name: int(value) if name in whole else float(value) for name, value in changes.items()}
     return dataclasses.replace(limits, **typed)
+
+
+def _holds_none(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_none, value.values()))
+    return value is None or (isinstance(value, list) and any(map(_holds_none, value)))
+
+
+def _above_0(name: str, value: float | None) -> None:
+    if value is not None and not 0 < value < math.inf:
+        raise ConfigError(f"{name} is {value}; it must be a number above 0")
 
 
 def _constants(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class Domain:
         entrypoint: the name that every program must define.
         seed: the program that the search starts from.
         prompt: what a model is told about the task.
+        ask: the template of the question that a model is asked about a program (`progevo.prompt`); its own by default.
         metric: what people see; the search sees scores (larger is better).
         gate: what the gate lets pass.
         limits: what one candidate may use.
@@ -85,6 +86,7 @@ class Domain:
     gate: GatePolicy
     evaluator: Evaluator
     prompt: str = ""
+    ask: str = ""
     limits: Limits = Limits()
     profile: str = "tabular"
     splits: tuple[str, ...] = (SEARCH, TEST)

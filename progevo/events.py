@@ -23,6 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from progevo.budget import Budget
+from progevo.sketch import sketch
 from progevo.types import (
     Candidate,
     DataSource,
@@ -52,8 +53,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_rss_bytes: int | None
     #: Seconds that the run had been going.
     elapsed_s: float = 0.0
-    #: See `Outcome.answer_id`.
+    #: See `Outcome.answer_id` and `Outcome.sketch`.
     answer: str | None = None
+    sketch: str = ""
     #: The log's path inside the run folder.
     log: str | None = None
     #: Of every draw, in order: seconds, and the file with the raw reply.
@@ -223,7 +225,13 @@ def plain(node: Node) -> Node:
 def plain_outcome(outcome: Outcome) -> Outcome:
     """See `plain`."""
     metrics = {printable(name): value if math.isfinite(value) else math.nan for name, value in outcome.metrics.items()}
-    return dataclasses.replace(outcome, metrics=metrics, reason=printable(outcome.reason), cases=())
+    return dataclasses.replace(
+        outcome,
+        metrics=metrics,
+        reason=printable(outcome.reason),
+        cases=(),
+        sketch=outcome.sketch or sketch(outcome.cases),
+    )
 
 
 def printable(text: str) -> str:
@@ -293,6 +301,7 @@ def measured(
         max_rss_bytes=usage.max_rss_bytes,
         elapsed_s=round(elapsed_s, 3),
         answer=outcome.answer_id,
+        sketch=outcome.sketch,
         log=log,
         draws=list(draws),
     )
@@ -339,4 +348,5 @@ def outcome_of(found: Judgement, by: Measured, log_tail: str = "", cases: tuple[
         log_tail=log_tail,
         usage=Usage(wall_s=by.wall_s, cpu_s=by.cpu_s, max_rss_bytes=by.max_rss_bytes),
         answer_id=by.answer,
+        sketch=by.sketch,
     )

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 from progevo.errors import RunError
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Writes a whole file or nothing of it. Raises `RunError` where the disk does not take it."""
+def write_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Writes a whole file or nothing of it; with `sync`, its content is on disk before it has its name.
+
+    Raises `RunError` where the disk does not take it.
+    """
     part = path.with_name(f".{path.name}.part")
     try:
-        part.write_bytes(content)
+        with open(part, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -89,6 +89,7 @@ def _task(domain: Domain) -> str:
         "entrypoint": domain.entrypoint,
         "seed": domain.seed.id,
         "prompt": domain.prompt,
+        "ask": domain.ask,
         "metric": dataclasses.asdict(domain.metric),
         "gate": gate,
         "splits": domain.splits,

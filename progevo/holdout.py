@@ -1,7 +1,7 @@
 """The held-out part: sealed until the search is over, then opened once for the seed and the best.
 
 What nobody may see before the end is in no file, argument or memory of a candidate or a proposer: the loop and the
-proposer hold a task whose test part raises when asked for.
+proposer hold a task whose test part raises when asked for. The proposer's holds no cases at all.
 """
 
 from __future__ import annotations
@@ -51,6 +51,30 @@ class Seal:
             raise StillSealed("the test part is sealed until the search is over; nothing may look at it before")
 
 
+class Blind:
+    """What a proposer's task has in place of an `Evaluator`: it holds no case of any part."""
+
+    def __init__(self, harness: Path) -> None:
+        self._harness = harness
+
+    @property
+    def harness(self) -> Path:
+        return self._harness
+
+    def inputs(self, split: str, /) -> Inputs:
+        """Raises `StillSealed`."""
+        raise StillSealed(f"a proposer is shown programs and their scores, not the cases of the {split} part")
+
+    def score(self, split: str, answer: Answer, /) -> Score:
+        """Raises `StillSealed`."""
+        raise StillSealed("a proposer does not score: every candidate is run, and scored by the host")
+
+
+def blind(domain: Domain) -> Domain:
+    """The task as a proposer may know it."""
+    return replace(domain, evaluator=Blind(domain.evaluator.harness))
+
+
 def seal(domain: Domain) -> tuple[Domain, Seal]:
     """The task with its test part sealed, and the seal."""
     made = Seal(domain.evaluator)
@@ -79,6 +103,8 @@ def planning_line(domain: Domain, repeats: int) -> str | None:
         return "one program scores differently from run to run here: without --repeats 2 or more no gain is resolved"
     if domain.usual is None:
         return None
-    needed, unit = NEEDED_SE * domain.usual.test_se, f" {domain.metric.unit}" if domain.metric.unit else ""
-    line = f"resolves gains above about {needed:.2g}{unit}; runs of this task usually gain {domain.usual.gain:.2g}"
+    needed = NEEDED_SE * domain.usual.test_se
+    line = (
+        f"resolves gains above about {needed:.2g} {domain.metric.name}; this task usually gains {domain.usual.gain:.2g}"
+    )
     return f"{line}: too little to be told from noise" if domain.usual.gain <= needed else line

@@ -91,7 +91,7 @@ class Journal:
         if program is not None:
             path = self.folder / "programs" / f"{program.id}.py"
             if not path.exists():
-                write_file(path, program.source.encode("utf-8", "surrogatepass"))
+                write_file(path, program.source.encode("utf-8", "surrogatepass"), sync=True)
         if node.outcome.log_tail and node.twin_of is None:
             log = f"logs/{node.index:06d}.txt"
             write_file(self.folder / log, node.outcome.log_tail.encode("utf-8", "backslashreplace"))

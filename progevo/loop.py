@@ -18,7 +18,7 @@ from progevo.execute import open_executor
 from progevo.holdout import Seal
 from progevo.journal import Journal
 from progevo.plan import Plan, now
-from progevo.propose import Proposer
+from progevo.propose import Proposer, close
 from progevo.record import Question, Record
 from progevo.sandbox import Sandbox
 from progevo.search import Search
@@ -224,9 +224,9 @@ class Loop:
         untested = [node for index, node in chosen.items() if index not in record.tested]
         if TEST not in plan.domain.splits or not untested:
             return reason
+        drained = self.stop.is_set()  # whoever stopped the search wants its result; a stop from here on stops this
         self.lock.open()
         self.progress.testing(record.best_node())
-        drained = self.stop.is_set()
         for node in untested:
             if self.stop.is_set() and not drained:
                 return "interrupted"
@@ -274,6 +274,8 @@ class Loop:
             yield
             whole = True
         finally:
+            if not whole:
+                close(self.proposer)
             for executor in (self.threads, own):
                 if executor is not None:
                     executor.shutdown(wait=whole, cancel_futures=True)

@@ -100,6 +100,8 @@ def config(plan: Plan) -> dict[str, Any]:
     budget = {
         "max_evaluations": plan.budget.evaluations,
         "max_minutes": plan.budget.seconds / 60 if plan.budget.seconds is not None else None,
+        "max_calls": plan.budget.calls,
+        "max_tokens": plan.budget.tokens,
         "max_cost": plan.budget.cost_usd,
         "patience": plan.budget.patience,
         "target": plan.budget.target,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from progevo.holdout import planning_line
@@ -69,11 +68,6 @@ class Lines:
         """How to go on with a run that was stopped."""
         if self._plan is not None:
             self.say(f"progevo resume {self._plan.folder} goes on with it")
-
-    @property
-    def folder(self) -> Path | None:
-        """The run folder, once there is one."""
-        return self._plan.folder if self._plan is not None else None
 
     def close(self) -> None: ...
 

@@ -6,6 +6,7 @@ questions are open and what each may see, the best, the copies, what has been sp
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -110,6 +111,7 @@ class Record:
                 self.questions.append(question)
                 self.open[event.step] = question
                 self.filling = True
+                self.looking = False
                 self.spent.asked += 1
             case Told():
                 assert node is not None
@@ -232,9 +234,12 @@ class StoredProgram(Program):
             raise AttributeError(name)
         path: Path = object.__getattribute__(self, "_folder") / "programs" / f"{self.id}.py"
         try:
-            source: str = path.read_bytes().decode("utf-8", "surrogatepass")
+            content = path.read_bytes()
         except OSError as error:
             raise RunError(f"the journal names {path}, which cannot be read: {error.strerror}") from None
+        if hashlib.sha256(content).hexdigest() != self.id:
+            raise RunError(f"{path} is not the program that was run: the file was changed or lost its content")
+        source = content.decode("utf-8", "surrogatepass")
         object.__setattr__(self, "source", source)
         return source
 

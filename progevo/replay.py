@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
+from typing import Any
 
 from progevo import result as results
 from progevo.domain import SEARCH, Domain
 from progevo.errors import RunError
 from progevo.evaluate import evaluate
 from progevo.journal import read_run
+from progevo.rebuild import replayed
 from progevo.record import Record
-from progevo.resume import replayed
 from progevo.sandbox import Sandbox
 from progevo.search.catalogue import make_search
 from progevo.twins import repeatable
-from progevo.types import Json, Node, Program
+from progevo.types import Node, Program
 
 
-def replay(folder: Path) -> dict[str, Json]:
+def replay(folder: Path) -> dict[str, Any]:
     """What a replay found: `{"nodes": 41, "differences": []}`, a line of text for each difference.
 
     Looked at are what the search asks for, the program files, who is a copy of whom, and `result.json`, if there is
@@ -33,11 +34,10 @@ def replay(folder: Path) -> dict[str, Json]:
     found += [text for node in record.nodes for text in _program(folder, node) + _copy(node, record)]
     if not found and (folder / results.FILE).exists():
         found += _result(results.read_result(folder / results.FILE), results.build_result(record, search.summary()))
-    lines: list[Json] = list(found)
-    return {"nodes": len(record.nodes), "differences": lines}
+    return {"nodes": len(record.nodes), "differences": found}
 
 
-def rescore(folder: Path, domain: Domain, sandbox: Sandbox, count: int) -> list[Json]:
+def rescore(folder: Path, domain: Domain, sandbox: Sandbox, count: int) -> list[dict[str, Any]]:
     """The seed and the best `count` programs run again, beside what the journal says.
 
     One row each: `{"node", "id", "recorded", "again", "status", "same"}`, values in the task's own metric. For a noisy
@@ -47,7 +47,7 @@ def rescore(folder: Path, domain: Domain, sandbox: Sandbox, count: int) -> list[
     assert record.start is not None
     record.best_node()
     metric, noisy = record.start.metric, record.start.confirm
-    rows: list[Json] = []
+    rows: list[dict[str, Any]] = []
     for node in {node.index: node for node in (record.nodes[0], *record.ranked(count))}.values():
         outcome = evaluate(domain, node.candidate, SEARCH, sandbox)
         program = node.candidate.program

@@ -10,12 +10,13 @@ import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
+from progevo import channel
 from progevo.errors import RunError
 from progevo.files import write_file
 from progevo.record import Record, lost_cases
@@ -43,6 +44,7 @@ def build_result(record: Record, shape: Mapping[str, Json]) -> Result:
     counts = Counter(node.outcome.status for node in nodes)
     copies = [node for node in nodes if node.twin_of is not None]
     no_ops = sum(no_op(node, nodes) for node in copies)
+    usage = channel.models(nodes)
     return {
         "schema": SCHEMA,
         "task": start.task,
@@ -50,7 +52,7 @@ def build_result(record: Record, shape: Mapping[str, Json]) -> Result:
         "metric": {"name": start.metric.name, "direction": start.metric.direction, "unit": start.metric.unit},
         "trust": start.trust,
         "search": {"name": start.search, **start.constants},
-        "proposer": {"name": start.proposer, "models": models(nodes)},
+        "proposer": {"name": start.proposer, "models": [each["name"] for each in usage], "usage": usage},
         "seed": start.seed,
         "schedule": start.schedule,
         "workers": start.workers,
@@ -82,18 +84,7 @@ def build_result(record: Record, shape: Mapping[str, Json]) -> Result:
             "limits": dataclasses.asdict(start.limits),
             "proof": start.measured.proof,
         },
-        # No model is asked yet: nothing was drawn, so nothing could arrive damaged, and there is no rate.
-        "reply_damage": {
-            "drawn": 0,
-            "damaged": 0,
-            "recovered": 0,
-            "by_kind": {},
-            "by_fault": {},
-            "attempts_allowed": None,
-            "redraws": {"count": 0, "tokens": 0, "seconds": 0.0},
-            "rate": None,
-            "interval": None,
-        },
+        "reply_damage": channel.reply_damage(nodes, start.settings.get("reply_attempts")),
         "drift": [msgspec.structs.asdict(each) for each in record.drift],
         "versions": start.versions,
         "started": start.measured.started,
@@ -149,11 +140,6 @@ def write(folder: Path, record: Record, shape: Mapping[str, Json]) -> Result:
     write_file(folder / "best.py", program.source.encode("utf-8", "surrogatepass"))
     write_file(folder / FILE, to_json(found).encode())
     return found
-
-
-def models(nodes: Sequence[Node]) -> list[str]:
-    """The models that were asked, in the order of their first draw."""
-    return list(dict.fromkeys(draw.model for node in nodes for draw in node.candidate.draws))
 
 
 def read_result(path: Path) -> Result:

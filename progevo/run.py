@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -29,14 +29,15 @@ from progevo.evaluate import job_of
 from progevo.events import Resumed
 from progevo.files import write_file
 from progevo.fingerprint import check_drift, drift, fingerprint
-from progevo.holdout import check_parts, seal
+from progevo.holdout import blind, check_parts, seal
 from progevo.journal import Journal, read_run
 from progevo.loop import Loop, Progress
 from progevo.loop import Silence as Silence  # known by this name
 from progevo.plan import Plan, config, new_folder, now, started
 from progevo.propose import Proposer
+from progevo.propose.open import open_proposer
+from progevo.rebuild import rebuild
 from progevo.record import ACCEPTANCES, Record
-from progevo.resume import rebuild
 from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.profile import load_profile
@@ -45,15 +46,6 @@ from progevo.schedule import schedule_of
 from progevo.search import Search
 from progevo.search.catalogue import make_search
 from progevo.types import Json
-
-
-def _mutate(domain: Domain) -> Proposer:
-    from progevo.propose.mutate import Mutate  # libcst takes 0.2 s to import: only for whoever proposes
-
-    return Mutate(moves=domain.moves, entrypoint=domain.entrypoint)
-
-
-PROPOSERS: Mapping[str, Callable[[Domain], Proposer]] = {"mutate": _mutate}
 
 
 def run(
@@ -83,7 +75,7 @@ def run(
         domain: the task.
         search: which search, by the word people type ("era", "openevolve"; see `progevo.search.catalogue`).
         constants: the search's constants by name, where they differ from its own.
-        proposer: a name ("mutate") or a `Proposer` of your own.
+        proposer: a name ("mutate", "recorded:FILE") or a `Proposer`: one of your own, or a model's by `open_proposer`.
         iterations: how many candidates to propose; short for `Budget(iterations=...)`. 40 where nothing is capped.
         budget: what the run may use.
         workers: how many are in flight at a time.
@@ -109,7 +101,7 @@ def run(
     """
     made = make_search(search, constants or {}, seed)
     sealed, lock = seal(domain)
-    chosen = _make_proposer(proposer, sealed)
+    chosen = _make_proposer(proposer, blind(domain))
     if workers < 1 or seed < 0 or repeats < 1 or top < 1:
         raise ConfigError("a run has workers at least 1, repeats at least 1, top at least 1 and a seed of at least 0")
     _check_acceptance(acceptance, domain)
@@ -181,9 +173,9 @@ def resume(
         assert first is not None  # read_run has seen to it
         sealed, lock = seal(domain)
         check_parts(domain)
-        if isinstance(proposer or first.proposer, str) and first.proposer not in PROPOSERS:
+        if isinstance(proposer or first.proposer, str) and first.proposer != "mutate":
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}; hand in that proposer to go on")
-        chosen = _make_proposer(proposer or first.proposer, sealed)
+        chosen = _make_proposer(proposer or first.proposer, blind(domain))
         if chosen.name != first.proposer:
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}, not by {chosen.name!r}")
         made = make_search(first.search, first.constants, first.seed)
@@ -265,8 +257,4 @@ def _check_acceptance(acceptance: str, domain: Domain) -> None:
 
 
 def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:
-    if not isinstance(proposer, str):
-        return proposer
-    if proposer not in PROPOSERS:
-        raise ConfigError(f"there is no proposer {proposer!r}; the proposers are {', '.join(PROPOSERS)}")
-    return PROPOSERS[proposer](domain)
+    return open_proposer(proposer, domain) if isinstance(proposer, str) else proposer

@@ -71,10 +71,11 @@ DEPARTURES: Mapping[str, Mapping[str, str]] = {
         "async": "as ordered, and quick candidates are told before slow ones: two runs of one seed may differ",
     },
     "openevolve": {
-        "serial": "one program at a time, where the released loop keeps several in flight",
+        "serial": "islands take strict turns, one program at a time, where the released loop keeps several in flight",
         "ordered": f"parents are drawn without the answers in flight, merged in the order of asking; {_REPRODUCES}",
         "sync": f"a round is drawn from one state of the islands and merged in the order of asking; {_REPRODUCES}",
-        "async": "programs are merged as they come, as the released loop does: two runs of one seed may differ",
+        "async": "merged as they come, as in the released loop, but islands are asked in strict turns;"
+        " two runs of one seed may differ",
     },
     "best_of_n": {
         "serial": _SAME,

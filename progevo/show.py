@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
+from progevo import channel
 from progevo.record import Record
 from progevo.types import Outcome
 
@@ -50,10 +52,12 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         f"task      {result['task']}, data {result['data']['source']}, proposer {result['proposer']['name']}",
         f"search    {result['search']['name']}: {result['spent']['iterations']} iterations,"
         f" {result['counts']['ok']} ok with the seed{', ' + failed if failed else ''},"
-        f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; stopped by {result['stop_reason']}",
+        f" {result['duplicates']} duplicates, {result['no_ops']} no-ops; {ending(result['stop_reason'])}",
         f"search {name}: seed {number(seed['search'])}, best {number(found['search'])} (node {found['node']})",
         f"test   {name}: seed {number(seed['test'])}, best {number(found['test'])}",
     ]
+    if result["reply_damage"]["drawn"]:
+        lines += damage_lines(result["reply_damage"])[:2]
     if islands := result.get("islands"):
         lines.insert(2, islands_line(islands))
     if found["node"] == 0:
@@ -74,6 +78,11 @@ def result_lines(result: dict[str, Any]) -> list[str]:
     if result["drift"]:
         lines.append(f"changed since the start: {', '.join(each['name'] for each in result['drift'])}")
     return lines
+
+
+def ending(stop_reason: str | None) -> str:
+    """How a run ended, in words."""
+    return f"stopped by {stop_reason}" if stop_reason is not None else "it has not ended"
 
 
 def islands_line(islands: list[dict[str, Any]]) -> str:
@@ -116,6 +125,89 @@ def node_lines(found: dict[str, Any]) -> list[str]:
     return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
 
 
+def reply_facts(record: Record) -> dict[str, Any]:
+    """What the model channel did to a run, and every reply that was drawn, as JSON."""
+    nodes, attempts = record.nodes, record.start.settings.get("reply_attempts") if record.start is not None else None
+    replies = [
+        {"node": node.index, "step": node.step, "attempt": attempt, **dataclasses.asdict(draw)}
+        for node in nodes
+        for attempt, draw in enumerate(node.candidate.draws, start=1)
+    ]
+    return {
+        "reply_damage": channel.reply_damage(nodes, attempts),
+        "models": channel.models(nodes),
+        "replies": replies,
+    }
+
+
+def damage_lines(damage: dict[str, Any]) -> list[str]:
+    """`reply_damage` in a few lines."""
+    if not damage["drawn"]:
+        return ["no model was asked"]
+    low, high = damage["interval"]
+    again = damage["redraws"]
+    tokens = "unknown" if again["tokens"] is None else again["tokens"]
+    lines = [
+        f"replies   {damage['drawn']} drawn: {damage['damaged']} damaged, {damage['recovered']} recovered,"
+        f" {damage['drawn'] - damage['damaged'] - damage['recovered']} whole",
+        f"damaged   {damage['rate']:.1%} (95 % interval {low:.1%} to {high:.1%})",
+        f"redraws   {again['count']}, {tokens} tokens, {again['seconds']:.1f} s;"
+        f" {damage['attempts_allowed'] or 'unknown'} attempts allowed for a candidate",
+    ]
+    for word, counts in (("by fault", damage["by_fault"]), ("by kind", damage["by_kind"])):
+        if counts:
+            lines.append(f"{word:<9} " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    return lines
+
+
+def reply_lines(found: dict[str, Any]) -> list[str]:
+    """What the model channel did, and one line a reply."""
+    lines = damage_lines(found["reply_damage"])
+    for model in found["models"]:
+        counted = ", ".join(f"{kind} {number(count, 0)}" for kind, count in model["tokens"].items())
+        lines.append(
+            f"model     {model['name']}: {model['drawn']} replies, {model['damaged']} damaged,"
+            f" {model['nodes']} programs; tokens: {counted}; US dollars {number(model['cost_usd'], 4)}"
+        )
+    for reply in found["replies"]:
+        what = f"{reply['kind']} ({reply['fault']})" if reply["verdict"] == "damaged" else ", ".join(reply["steps"])
+        lines.append(
+            f"node {reply['node']:>5}  attempt {reply['attempt']}  {reply['verdict']:<9} {what:<40}"
+            f" {reply['model']}  {reply['file'] or ''}".rstrip()
+        )
+    return lines
+
+
+def preview_lines(plan: dict[str, Any]) -> list[str]:
+    """A plan, the first prompt, and what the run may cost."""
+    lines = [
+        f"task      {plan['task']}, data {plan['data']}",
+        f"search    {plan['search']}, {plan['iterations']} iterations, workers {plan['workers']}, seed {plan['seed']}",
+        f"proposer  {plan['proposer']}",
+    ]
+    if not plan["models"]:
+        return [*lines, "no model is asked: this costs nothing but the time of the sandbox"]
+    lines.append(f"endpoint  {plan['base_url']}; {plan['reply_attempts']} attempts a candidate, edit {plan['edit']}")
+    for model in plan["models"]:
+        lines.append(
+            f"model     {model['name']}: share {model['share']:.2f} ({plan['model_policy']}), temperature"
+            f" {'its own' if model['temperature'] is None else model['temperature']}, price"
+            f" {model['price_source'] or 'unknown'}; a call: US dollars {number(model['call_usd'], 4)} estimated,"
+            f" {number(model['call_usd_at_most'], 4)} at most"
+        )
+    caps = {name: cap for name, cap in plan["budget"].items() if cap is not None}
+    lines.append(f"budget    {words(caps) if caps else 'none for calls, tokens and money'}")
+    guess = plan["estimate"]
+    lines.append(
+        f"estimate  {guess['calls']} calls without redraws, {guess['prompt_tokens_a_call']} tokens in the first prompt"
+        f" (four characters each), {guess['reply_tokens_a_call'] or 'an unknown number of'} in a reply at most:"
+        f" US dollars {number(guess['cost_usd'], 4)}"
+    )
+    for message in plan["prompt"]:
+        lines += ["", f"---- {message['role']}", message["content"].rstrip()]
+    return lines
+
+
 def replay_lines(found: dict[str, Any]) -> list[str]:
     """What a replay found, and what the best scored again."""
     lines = [*found["differences"]] or [f"{found['nodes']} nodes: the search asks for the same, the files are the same"]
@@ -127,8 +219,22 @@ def replay_lines(found: dict[str, Any]) -> list[str]:
 
 
 def bench_search_lines(found: dict[str, Any]) -> list[str]:
-    """The two tables of `progevo bench search`."""
-    return ["Flat PUCT", *tree_lines(found["rows"]), "", "islands", *island_lines(found["islands"])]
+    """The tables of `progevo bench search`."""
+    trees, islands = tree_lines(found["rows"]), island_lines(found["islands"])
+    return ["Flat PUCT", *trees, "", "islands", *islands, "", "the whole loop", *loop_lines(found)]
+
+
+def loop_lines(found: dict[str, Any]) -> list[str]:
+    """What the loop costs around candidates."""
+    journal = found["journal"]
+    lines = [f"journal: {journal['events_per_s']:.0f} events a second on disk ({journal['ms']['median']:.2f} ms each)"]
+    for row in found["outside"]:
+        per_node = f"{row['wall_ms']:.2f} ms wall, {row['cpu_ms']:.2f} ms CPU a node"
+        lines.append(f"outside candidates, {row['workers']} in flight, at {row['nodes']} nodes: {per_node}")
+    for row in found["loop"] or []:
+        rate = f"{row['candidates_per_s']:.1f} candidates a second, {row['outside_share']:.0%} of the time outside them"
+        lines.append(f"recorded replies, {row['workers']} in flight, sandbox {row['sandbox']}: {rate}")
+    return lines if found["loop"] else [*lines, "no sandbox here: progevo doctor says why"]
 
 
 def island_lines(rows: list[dict[str, Any]]) -> list[str]:

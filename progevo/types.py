@@ -200,6 +200,8 @@ class Outcome:
     reason: str = ""
     log_tail: str = ""
     usage: Usage = Usage()
+    #: What is kept of `cases` once a node has been told (`progevo.sketch`).
+    sketch: str = ""
     #: sha256 (hex) of what it answered, case by case; equal answers have equal ones. `None` without an answer.
     answer_id: str | None = None
 

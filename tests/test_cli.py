@@ -256,7 +256,14 @@ def test_tasks_doctor_and_bench_answer(tmp_path):
     assert json.loads(out)["sandbox"] == "works"
     code, out, _ = progevo("bench", "search", "--size", "50", "--json")
     assert json.loads(out)["schema"] == "progevo.bench/1"
-    assert progevo("bench", "search", "--size", "50")[1].count("\n") == 2
+    assert [len(json.loads(out)[name]) for name in ("rows", "islands", "outside", "loop")] == [1, 1, 2, 2]
+    code, out, _ = progevo("bench", "search", "--size", "50")
+    trees, islands, loop = out.split("\n\n")
+    # A title, a head and one row; for the islands also a word on OpenEvolve, installed or not.
+    assert [len(table.splitlines()) for table in (trees, islands)] == [3, 4]
+    assert "OpenEvolve" in islands.splitlines()[3]
+    for word in ("events a second on disk", "outside candidates", "candidates a second"):
+        assert word in loop
 
 
 def wait_for_nodes(folder: Path, count: int) -> None:

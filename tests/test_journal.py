@@ -237,6 +237,15 @@ def test_a_program_that_is_gone_is_named(tmp_path):
         program.source  # noqa: B018
 
 
+def test_a_program_that_was_changed_is_not_taken_for_what_was_run(tmp_path):
+    journal, _ = write_nodes(tmp_path / "r", [(Outcome(status="ok", score=1.0), "x = 1", "seed", [])])
+    journal.close()
+    program = read_run(tmp_path / "r").nodes[0].candidate.program
+    (tmp_path / "r" / "programs" / f"{program.id}.py").write_text("")  # as a lost machine may leave it
+    with pytest.raises(RunError, match="changed or lost its content"):
+        program.source  # noqa: B018
+
+
 def test_a_new_run_needs_a_folder_of_its_own(tmp_path):
     first = Journal(tmp_path / "r")
     with pytest.raises(RunError, match="not empty"):

@@ -15,6 +15,7 @@ import json
 import os
 import resource
 import select
+import socket
 import subprocess
 import tempfile
 import time
@@ -123,9 +124,9 @@ def frames(job: Job) -> bytes:
     return wire.encode({"limits": dataclasses.asdict(job.limits)}) + wire.encode(candidate)
 
 
-def until_ready(cell: Cell) -> None:
-    """Returns when the supervisor has said that the candidate's process is there."""
-    select.select([cell.control], [], [], READY_S)
+def until_readable(waiting: socket.socket) -> None:
+    """Returns when the other side has said its word: the zygote that a child is there, its supervisor the same."""
+    select.select([waiting], [], [], READY_S)
     time.sleep(SETTLE_S)
 
 
@@ -142,11 +143,13 @@ class Boxed:
         self._prepare()
 
     def measure(self) -> Cost:
+        if self._ahead and isinstance(self.source, Zygote) and self.source.home is not None:
+            until_readable(self.source.home.control)
         host_s, dead_s, started = time.thread_time(), _collected_s(), time.perf_counter()
         cell = self.source.take()
         taken = time.perf_counter()
         if self._ahead:
-            until_ready(cell)
+            until_readable(cell.control)
         ready, child = time.perf_counter(), cell.pid
         ending = self._watch(cell)
         cpu_s = 0.0
@@ -195,8 +198,9 @@ class Boxed:
         return ending
 
     def _zygote_cpu_s(self) -> float:
+        """Of the zygote and of the nursery beside it, its first child."""
         home = self.source.home if isinstance(self.source, Zygote) else None
-        return _own_cpu_s(home.pid) if home is not None else 0.0
+        return sum(map(_own_cpu_s, home.processes()[:2])) if home is not None else 0.0
 
 
 class Plain:

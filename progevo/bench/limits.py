@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import psutil
 
 from progevo.bench.figures import spread
-from progevo.bench.forms import Case, Form, frames, open_source, trivial, until_ready
+from progevo.bench.forms import Case, Form, frames, open_source, trivial, until_readable
 from progevo.sandbox.cell import Cell
 from progevo.sandbox.outcome import execution
 from progevo.sandbox.source import Source
@@ -141,7 +141,7 @@ def _kills(form: Form, times: int) -> Json:
     with _slot(case, form) as source:
         for _ in range(times):
             cell = source.take()
-            until_ready(cell)
+            until_readable(cell.control)
             cell.control.sendall(frames(case.job))
             deadline = time.monotonic() + 10.0
             # The supervisor, the candidate, and the daemons, whose parents are gone.
@@ -166,7 +166,7 @@ def memory(profile: str) -> Json:
     case = trivial(profile, SPIN)
     with _slot(case) as source:
         cell = source.take()
-        until_ready(cell)
+        until_readable(cell.control)
         home = getattr(source, "home", None)
         found: dict[str, Json] = {"profile": profile, "zygote": _held([home.pid] if home is not None else [])}
         found["waiting"] = _held(cell.processes())
@@ -176,7 +176,7 @@ def memory(profile: str) -> Json:
         cell.close()
     with _slot(case, "cold") as source:
         cell = source.take()
-        until_ready(cell)
+        until_readable(cell.control)
         cell.control.sendall(frames(case.job))
         time.sleep(0.3)
         found["cold_busy"] = _held(cell.processes())

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from progevo.bench.figures import Cost, cost_spread, timed
 from progevo.bench.islands import island_rows
+from progevo.bench.loop import loop_figures
 from progevo.errors import ConfigError
 from progevo.search.flat_puct import FlatPuct
 from progevo.testing import node
@@ -20,12 +21,15 @@ PAIRS = 300
 #: The sizes that are measured unless others are asked for.
 TREES = (100, 1_000, 10_000, 100_000)
 ISLANDS = (1_000, 10_000)
+#: The most nodes of a whole run that is measured.
+LOOP = 10_000
 
 
 def bench_search(sizes: Sequence[int] | None = None) -> dict[str, Json]:
-    """What `progevo bench search --json` prints: Flat PUCT under `rows`, the islands under `islands`."""
+    """What `progevo bench search --json` prints: Flat PUCT under `rows`, the islands under `islands`, then the loop."""
     trees = search_rows(sizes or TREES)
-    return {"schema": "progevo.bench/1", "rows": trees, "islands": island_rows(sizes or ISLANDS, PAIRS)}
+    loop = loop_figures(min(LOOP, max(sizes or TREES)))
+    return {"schema": "progevo.bench/1", "rows": trees, "islands": island_rows(sizes or ISLANDS, PAIRS), **loop}
 
 
 def search_rows(sizes: Sequence[int]) -> list[Json]:

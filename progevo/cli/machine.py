@@ -56,8 +56,11 @@ def bench() -> None:
 @click.option("--size", "sizes", type=int, multiple=True, help="Nodes told; may be given again.")
 @json_option
 def bench_search(sizes: tuple[int, ...], as_json: bool) -> None:
-    """What one ask and tell cost after so many nodes: Flat PUCT beside a plain transcription of its formula, the
-    islands beside OpenEvolve's own database, where that is installed."""
+    """What one ask and tell cost after so many nodes, and the whole loop around candidates. One to two minutes.
+
+    Flat PUCT stands beside a plain transcription of its formula, the
+    islands beside OpenEvolve's own database, where that is installed.
+    """
     from progevo.bench import bench_search as measure
 
     found: dict[str, Any] = measure(sizes or None)

@@ -1,4 +1,4 @@
-"""Commands about programs and what became of them: show, best, export, plot, eval, gate, tasks."""
+"""Commands about programs and what became of them: show, best, eval, gate, tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from progevo.cli.group import bytes_of, data_option, domain_of, json_option, main, show, source_of, task_option
 from progevo.errors import ConfigError, RunError
-from progevo.show import node_facts, node_lines, outcome_facts, result_lines, usage_lines
+from progevo.show import node_facts, node_lines, outcome_facts, reply_facts, reply_lines, result_lines, usage_lines
 
 if TYPE_CHECKING:
     from progevo.record import Record
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("node", type=int, required=False)
 @click.option("--diff", "differs", is_flag=True, help="What the node changed of its parent's program.")
+@click.option("--replies", is_flag=True, help="What the model channel did: every reply, and how many were damaged.")
 @json_option
-def show_run(path: Path, node: int | None, differs: bool, as_json: bool) -> None:
-    """A run's result, or one NODE of it: PATH is a run folder or a result.json."""
+def show_run(path: Path, node: int | None, differs: bool, replies: bool, as_json: bool) -> None:
+    """A run's result, or one NODE of it, or its replies: PATH is a run folder or a result.json."""
     from progevo.journal import read_run
     from progevo.result import FILE, read_result
 
@@ -40,6 +41,9 @@ def show_run(path: Path, node: int | None, differs: bool, as_json: bool) -> None
         show(found, as_json, lambda: node_lines(found))
     elif differs:
         raise ConfigError("--diff shows what one node changed: name the node (progevo show RUN NODE --diff)")
+    elif replies:
+        channel = reply_facts(read_run(folder))
+        show(channel, as_json, lambda: reply_lines(channel))
     elif path == folder and not os.path.exists(path / FILE):
         record = read_run(path)
         state = "it runs, or was killed" if record.stop_reason is None else f"it ended: {record.stop_reason}"
@@ -75,29 +79,6 @@ def best(folder: Path, out: Path | None) -> None:
         write_file(out, source)
     else:
         click.echo(source, nl=False)
-
-
-@main.command(short_help="Every candidate of a run as a row.")
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--format", "form", default="jsonl", show_default=True, help="jsonl, csv or parquet.")
-@click.option("--out", "-o", type=click.Path(path_type=Path), help="Write it there instead of to stdout.")
-def export(folder: Path, form: str, out: Path | None) -> None:
-    """Every candidate of a run as a row: status, values on search and test, cause, cost, metrics."""
-    from progevo.report.export import export as write
-
-    text = write(folder, form, out)
-    if out is None:
-        click.echo(text, nl=False)
-
-
-@main.command(short_help="A run's progress as a picture.")
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--out", "-o", required=True, type=click.Path(path_type=Path), help="The file: .png, .svg or .pdf.")
-def plot(folder: Path, out: Path) -> None:
-    """A run's progress as a picture for papers: candidates, failures, the best so far. Needs progevo[plot]."""
-    from progevo.report.plot import plot as draw
-
-    draw(folder, out)
 
 
 @main.command("eval", short_help="One program through gate, sandbox and score.")

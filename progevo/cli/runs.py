@@ -1,4 +1,4 @@
-"""Commands that run a search, go on with one, or show it: run, resume, report, view, replay, compare."""
+"""Commands that run a search, or go on with one: run, resume, replay, compare."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from progevo.cli.group import data_option, draining, json_option, main, show, task_option
+from progevo.cli.models import model_flags, model_options
 from progevo.errors import ConfigError, ProgevoError, RunError
-from progevo.show import replay_lines, result_lines
+from progevo.show import preview_lines, replay_lines, result_lines
 
 if TYPE_CHECKING:
+    from progevo.budget import Budget
     from progevo.config import Settings
     from progevo.domain import Domain
 
@@ -27,7 +29,9 @@ def budget_options(command: Command) -> Command:
         (
             click.option("--max-evaluations", type=int, help="Runs in the sandbox, the held-out ones aside."),
             click.option("--max-minutes", type=float, help="Wall time; what is in flight is finished."),
-            click.option("--max-cost", type=float, help="US dollars that a model may cost."),
+            click.option("--max-calls", type=int, help="Replies drawn from models."),
+            click.option("--max-tokens", type=int, help="Tokens of all replies (of one: --reply-tokens)."),
+            click.option("--max-cost", type=float, help="US dollars that models may cost."),
             click.option("--patience", type=int, help="Candidates in a row without a new best."),
             click.option("--target", type=float, help="A value of the metric on search that is good enough."),
         )
@@ -44,7 +48,9 @@ def budget_options(command: Command) -> Command:
 @click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
 @click.option("--schedule", help="serial, ordered, sync or async.  [default: serial; ordered for several workers]")
 @click.option("--seed", type=int, help="What every random draw derives from.  [default: 0]")
-@click.option("--proposer", help="Who writes candidates: mutate, the offline mutator.  [default: mutate]")
+@click.option(
+    "--proposer", help="Who writes candidates: mutate, llm or recorded:FILE.  [default: llm if there is a model]"
+)
 @click.option("--sandbox", help="The form: auto, warm, pool or cold.  [default: auto]")
 @click.option("--repeats", type=int, help="Runs of each program, for noisy tasks.  [default: 1]")
 @click.option("--acceptance", help="What may be best: mean or no_regression.  [default: mean]")
@@ -67,11 +73,13 @@ def budget_options(command: Command) -> Command:
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
 @data_option
+@model_options
 @json_option
 def run(
     out: Path | None,
     config: Path | None,
     as_json: bool,
+    dry_run: bool,
     limits: tuple[str, ...],
     constants: tuple[str, ...],
     **flags: Any,
@@ -82,6 +90,8 @@ def run(
     with: best_of_n, random_parent and greedy.
     """
     from progevo.config import read_settings
+    from progevo.plan import new_folder
+    from progevo.preview import preview
     from progevo.run import run as start
 
     if limits:
@@ -89,14 +99,23 @@ def run(
     if constants:
         flags["constants"] = dict(_constant(text) for text in constants)
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
-    settings = read_settings(config, flags)
+    settings = read_settings(config, model_flags(flags))
+    domain, budget = _domain(settings), _budget(settings)
+    if dry_run:
+        plan = preview(domain, settings, budget)
+        show(plan, as_json, lambda: preview_lines(plan))
+        return
+    folder = out if out is not None else new_folder(settings.search, domain.name, settings.seed)
     _session(
+        settings,
+        domain,
+        budget,
+        folder,
         lambda **session: start(
-            _domain(settings),
+            domain,
             search=settings.search,
             constants=settings.constants,
-            proposer=settings.proposer,
-            budget=_budget(settings),
+            budget=budget,
             workers=settings.workers,
             schedule=settings.schedule,
             seed=settings.seed,
@@ -104,7 +123,7 @@ def run(
             acceptance=settings.acceptance,
             top=settings.top,
             sandbox=settings.sandbox,
-            out=out,
+            out=folder,
             settings=settings.given(),
             **session,
         ),
@@ -117,6 +136,7 @@ def run(
 @click.option("--iterations", metavar="+N", help="So many more iterations than it had, such as +20.")
 @budget_options
 @click.option("--allow-drift", "allowed", multiple=True, metavar="NAME", help="Something that may have changed since.")
+@click.option("--base-url", help="Where the models are now, if that is not where they were.")
 @task_option
 @data_option
 @json_option
@@ -124,6 +144,7 @@ def resume(
     folder: Path,
     iterations: str | None,
     allowed: tuple[str, ...],
+    base_url: str | None,
     task: str | None,
     data: Path | None,
     as_json: bool,
@@ -133,13 +154,23 @@ def resume(
 
     Caps given here replace those of the run. What changes what a score means must be what it was (--allow-drift).
     """
+    from dataclasses import replace
+
+    from progevo.journal import read_run
     from progevo.run import resume as go_on
 
     settings = _settings(folder, task, data)
+    if base_url is not None:
+        settings = replace(settings, base_url=base_url)
+    domain = _domain(settings)
     _session(
+        settings,
+        domain,
+        replace(read_run(folder).budget, **_caps(caps)),
+        folder,
         lambda **session: go_on(
             folder,
-            _domain(settings),
+            domain,
             more=_more(iterations),
             budget=_caps(caps),
             allow_drift=allowed,
@@ -148,37 +179,6 @@ def resume(
         ),
         as_json,
     )
-
-
-@main.command(short_help="Write a run's result and page anew.")
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
-@json_option
-def report(folder: Path, opened: bool, as_json: bool) -> None:
-    """Write result.json, best.py and report.html of a run anew from its journal, finished or not."""
-    from progevo.report import write_page
-    from progevo.run import report as write
-
-    result = write(folder)
-    page = write_page(folder)
-    show(result, as_json, lambda: [*result_lines(result), f"page      {page}"])
-    if opened:
-        import webbrowser
-
-        webbrowser.open(page.resolve().as_uri())
-
-
-@main.command(short_help="A run's page, live.")
-@click.argument("path", metavar="RUN|DIR", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), help="The port on 127.0.0.1.  [default: 7870, or a free one]")
-def view(path: Path, port: int | None) -> None:
-    """Show a run's page while the run goes on, or all runs of a folder, on 127.0.0.1 alone. Ends with an interrupt."""
-    from progevo.report.serve import Viewer
-
-    with Viewer(path, port) as viewer:
-        click.echo(f"{viewer.address}  (interrupt to end)")
-        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
-            viewer.serve_forever()
 
 
 @main.command(short_help="A run's tree once more.")
@@ -268,7 +268,7 @@ def _runs_to_compare(
         start(
             domain,
             search=search,
-            proposer=settings.proposer,
+            proposer=settings.chosen_proposer,
             budget=_budget(settings),
             workers=settings.workers,
             schedule=settings.schedule,
@@ -280,29 +280,41 @@ def _runs_to_compare(
     return run_all(one, searches, seeds, out or new_folder("compare", domain.name, 0))
 
 
-def _session(start: Callable[..., dict[str, Any]], as_json: bool) -> None:
-    """One session of a run: shows its progress, hears interrupts, prints its result, writes its page."""
+def _session(
+    settings: Settings,
+    domain: Domain,
+    budget: Budget,
+    folder: Path,
+    start: Callable[..., dict[str, Any]],
+    as_json: bool,
+) -> None:
+    """One session of a run: opens its proposer, shows progress, hears interrupts, prints its result, writes the page."""
+    from progevo.holdout import blind
     from progevo.progress import open_progress
+    from progevo.propose import close
+    from progevo.propose.open import open_proposer
     from progevo.report import write_page
 
     progress = open_progress()
+    proposer = open_proposer(
+        settings.chosen_proposer, blind(domain), llm=settings.llm, budget=budget, folder=folder, say=progress.say
+    )
     with draining() as stop:
         whole = False
         try:
-            result = start(progress=progress, stop=stop)
+            result = start(proposer=proposer, progress=progress, stop=stop)
             whole = not stop.is_set()
         except ProgevoError:  # what was found until then is there to be looked at
-            if progress.folder is not None:
-                with contextlib.suppress(RunError):
-                    write_page(progress.folder)
+            with contextlib.suppress(RunError):
+                write_page(folder)
             raise
         finally:
+            close(proposer)
             progress.close()
             if not whole:
                 progress.unfinished()
     show(result, as_json, lambda: result_lines(result))
-    assert progress.folder is not None
-    write_page(progress.folder)
+    write_page(folder)
     progress.done()
     if not whole:
         sys.exit(130)
@@ -332,10 +344,11 @@ def _domain(settings: Settings) -> Domain:
     return replace(domain, limits=apply_limits(domain.limits, settings.limits))
 
 
-def _budget(settings: Settings) -> Any:
+def _budget(settings: Settings) -> Budget:
     from progevo.budget import Budget
 
-    caps = {name: getattr(settings, name) for name in ("max_evaluations", "max_minutes", "max_cost")}
+    names = ("max_evaluations", "max_minutes", "max_calls", "max_tokens", "max_cost")
+    caps = {name: getattr(settings, name) for name in names}
     return Budget(
         iterations=settings.iterations, **_caps({**caps, "patience": settings.patience, "target": settings.target})
     )
@@ -347,6 +360,8 @@ def _caps(given: dict[str, Any]) -> dict[str, Any]:
     caps = {
         "evaluations": given["max_evaluations"],
         "seconds": minutes * 60 if minutes is not None else None,
+        "calls": given["max_calls"],
+        "tokens": given["max_tokens"],
         "cost_usd": given["max_cost"],
         "patience": given["patience"],
         "target": given["target"],

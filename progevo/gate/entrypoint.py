@@ -15,10 +15,7 @@ _NOT_CALLABLE = (
 
 def entrypoint_findings(tree: ast.Module, entrypoint: str) -> Iterator[Finding]:
     """Nothing if the last binding of the entry point outside functions and classes can be called."""
-    binding: ast.stmt | None = None
-    for statement in _top_level(tree.body):
-        if _binds(statement, entrypoint):
-            binding = statement
+    binding = last_binding(tree, entrypoint)
     name = short(entrypoint)
     if not tree.body:
         yield Finding(line=0, rule="entrypoint", message=f"the program is empty; define a function {name}")
@@ -31,6 +28,15 @@ def entrypoint_findings(tree: ast.Module, entrypoint: str) -> Iterator[Finding]:
     elif isinstance(binding, (ast.Assign, ast.AnnAssign)) and isinstance(binding.value, _NOT_CALLABLE):
         message = f"{name} is bound to a plain value; it must be a function"
         yield Finding(line=binding.lineno, rule="entrypoint", message=message)
+
+
+def last_binding(tree: ast.Module, name: str) -> ast.stmt | None:
+    """The last statement outside functions and classes that binds a name."""
+    binding: ast.stmt | None = None
+    for statement in _top_level(tree.body):
+        if _binds(statement, name):
+            binding = statement
+    return binding
 
 
 def _top_level(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

@@ -11,7 +11,14 @@ class Proposer(Protocol):
     """Makes one candidate. Called from several threads at once; all randomness comes from `brief.rng`.
 
     A reply that holds no program is a `Candidate` with `program=None` and a reason, not an exception.
-    Raises `ProposerError` when nothing more can be proposed (the model is gone, the recording has ended).
+    Raises `ProposerError` when nothing more can be proposed (the model is gone, the recording has ended), and
+    `BudgetSpent` when the next call would pass a budget: the run stops with its name, and can be resumed. Only before
+    the first draw for a candidate, as draws are recorded with their candidate: one whose redraws cannot be paid is
+    returned without a program, with the draws that it had.
+
+    Two more methods are called where there are any: `restore(draws)`, before a run goes on, with every draw that it
+    has recorded, for a proposer that counts what it spends; `close()`, when a run is given up, for one that waits for
+    a network.
     """
 
     @property
@@ -22,3 +29,10 @@ class Proposer(Protocol):
     def propose(self, brief: Brief, /) -> Candidate:
         """One candidate for `brief.parent`."""
         ...
+
+
+def close(proposer: Proposer) -> None:
+    """Gives up what a proposer has in flight and closes what it holds open, if it has a `close()` for that."""
+    end = getattr(proposer, "close", None)
+    if callable(end):
+        end()

@@ -18,6 +18,7 @@ from progevo.report.reading import Reading
 from progevo.report.shape import shape_of
 from progevo.report.texts import Texts, read_logs
 from progevo.report.visible import HIDDEN, shortened
+from progevo.sketch import compare
 from progevo.twins import no_op
 from progevo.types import Draw, Json, Metric, Node, Outcome, Status
 
@@ -28,6 +29,8 @@ WORDS = 600
 #: So many held-out cases are shown of a node, and so many draws.
 CASES = 400
 DRAWS = 32
+#: So many search cases that moved are named.
+MOVED = 8
 
 
 class Words:
@@ -117,8 +120,19 @@ def _columns(reading: Reading, words: Words, texts: Texts) -> dict[str, Json]:
         "wall_s": column([_finite(node.outcome.usage.wall_s, 4) for node in nodes]),
         "cpu_s": column([_finite(node.outcome.usage.cpu_s, 4) for node in nodes]),
         "max_rss_bytes": column([node.outcome.usage.max_rss_bytes for node in nodes]),
+        "moved": column([_moved(node, nodes) for node in nodes]),
         "elapsed_s": column([_finite(each, 2) for each in reading.elapsed_s]),
     }
+
+
+def _moved(node: Node, nodes: Sequence[Node]) -> Json:
+    """Which search cases got another value than the parent's: `[how many, of how many, every how many-th, which]`."""
+    if node.parent is None:
+        return None
+    found = compare(nodes[node.parent].outcome.sketch, node.outcome.sketch)
+    if found is None:
+        return None
+    return [len(found.changed), found.of, found.spacing, list(found.changed[:MOVED])]
 
 
 def _metrics(nodes: Sequence[Node]) -> Json:

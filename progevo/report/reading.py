@@ -10,9 +10,9 @@ from typing import Literal
 from progevo.errors import ConfigError
 from progevo.events import Told
 from progevo.journal import FILE, read_events
+from progevo.rebuild import replayed
 from progevo.record import Record, stored
 from progevo.result import Result, build_result
-from progevo.resume import replayed
 from progevo.search import Search
 from progevo.search.catalogue import make_search
 

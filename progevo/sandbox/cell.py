@@ -15,6 +15,7 @@ import psutil
 
 #: How long a killed tree may take to be gone before its outermost process is killed as well.
 REAP_S = 10.0
+TICKS, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 def readable(descriptor: int, timeout_s: float) -> bool:
@@ -31,6 +32,7 @@ class Cell:
         control: the socket of the supervisor inside.
         streams: the ends of its stdout and stderr.
         init: a descriptor of its first process: when that is gone, all are. `None` where it did not start.
+        candidate: a descriptor of the candidate's process, where that is not a child of the first one.
         outermost: the bwrap process that started it, for a sandbox of its own.
     """
 
@@ -40,12 +42,14 @@ class Cell:
         control: socket.socket,
         streams: tuple[IO[bytes], IO[bytes]],
         init: int | None,
+        candidate: int | None = None,
         outermost: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self.control, self.streams = control, streams
-        self._init, self._outermost = init, outermost
+        self._init, self._candidate, self._outermost = init, candidate, outermost
         self._most_s = self._before_s = 0.0
-        self._cpu_s: dict[tuple[int, float], float] = {}
+        #: By number and start of a process, which together are unique.
+        self._cpu_s: dict[tuple[int, bytes], float] = {}
 
     @property
     def alive(self) -> bool:
@@ -84,9 +88,10 @@ class Cell:
     def close(self) -> None:
         """Ends it and gives its descriptors back."""
         self.end()
-        if self._init is not None:
-            os.close(self._init)
-            self._init = None
+        for descriptor in (self._init, self._candidate):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._init = self._candidate = None
         for stream in (self.control, *self.streams):
             stream.close()
 
@@ -94,12 +99,16 @@ class Cell:
         """CPU seconds so far, of the dead too, and bytes of memory now, of all processes together."""
         memory, alive_s = 0, 0.0
         for pid in self.processes():
-            with contextlib.suppress(psutil.Error):
-                process = psutil.Process(pid)
-                times = process.cpu_times()
-                self._cpu_s[pid, process.create_time()] = sum(times[:2])
-                alive_s += sum(times[:4])
-                memory += process.memory_info().rss - process.memory_info().shared
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{pid}/stat", "rb") as file:
+                    # Behind the command's name, which may hold anything: from the state, field 3 of proc(5), on.
+                    facts = file.read().rpartition(b")")[2].split()
+                with open(f"/proc/{pid}/statm", "rb") as file:
+                    _, resident, shared, *_ = map(int, file.read().split())
+                user, system, children_user, children_system = map(int, facts[11:15])
+                self._cpu_s[pid, facts[19]] = (user + system) / TICKS
+                alive_s += (user + system + children_user + children_system) / TICKS
+                memory += (resident - shared) * PAGE_BYTES
         # The dead whom somebody has waited for are in that one's sum, the others in what was seen of them.
         self._most_s = max(self._most_s, alive_s, sum(self._cpu_s.values()))
         return max(0.0, self._most_s - self._before_s), memory
@@ -124,22 +133,28 @@ class Cell:
         return memory
 
     def processes(self) -> list[int]:
-        """Every process in it. Asked of the kernel itself: to look through all of a host's takes milliseconds."""
-        found, waiting = [], [self.pid] if self.pid is not None else []
-        while waiting:
-            pid = waiting.pop()
+        """Every process in it, parents before children, the oldest child first.
+
+        Asked of the kernel itself: to look through all of a host's takes milliseconds.
+        """
+        found = [pid for pid in (self.pid, _number(self._candidate)) if pid is not None]
+        for pid in found:
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
-                        waiting += map(int, children.read().split())
-            found.append(pid)
+                        found += map(int, children.read().split())
         return found
 
     @property
     def pid(self) -> int | None:
         """The host's number of its first process; `None` where it is gone."""
-        if self._init is None:
-            return None
-        with open(f"/proc/self/fdinfo/{self._init}", encoding="ascii") as facts:
-            pid = int(re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)[1])  # type: ignore[index]
-        return pid if pid > 0 else None
+        return _number(self._init)
+
+
+def _number(process: int | None) -> int | None:
+    """The host's number of the process that a descriptor is of; `None` where it is gone."""
+    if process is None:
+        return None
+    with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as facts:
+        pid = int(re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)[1])  # type: ignore[index]
+    return pid if pid > 0 else None

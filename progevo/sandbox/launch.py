@@ -108,7 +108,7 @@ def command(
 ) -> list[Part]:
     """The bwrap command; the `Path` parts are host paths."""
     own = {
-        **{f"/progevo/{name}": ROOM / name for name in ("runner.py", "wire.py", "zygote.py")},
+        **{f"/progevo/{name}": ROOM / name for name in ("runner.py", "wire.py", "nursery.py", "zygote.py")},
         "/progevo/harness.py": surroundings.harness,
         **{f"/inputs/{name}": path for name, path in surroundings.files},
     }

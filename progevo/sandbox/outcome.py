@@ -60,6 +60,8 @@ def _word_of_failure(header: dict[str, Any]) -> tuple[Status, str]:
         reason += f" (line {line})"
     if header.get("memory"):
         return "memory_limit", f"{reason} (limit memory_bytes)"
+    if header.get("refused"):
+        reason += f" (not permitted in the sandbox: {clean(str(header['refused']), 100)})"
     if header.get("limit"):
         reason += f" (limit {clean(str(header['limit']), 40)})"
     return "crashed", reason

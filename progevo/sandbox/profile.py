@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from progevo.errors import ConfigError
-from progevo.types import Job
+from progevo.types import Job, Limits
 
 #: The environment that every candidate sees, before a profile adds to it. The host's own is never passed on.
 ENVIRONMENT = {
@@ -37,9 +37,16 @@ class Profile:
     readable: tuple[str, ...] = ()
     refused_calls: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    #: The most that a job may ask for, by the name of a limit.
+    limits: dict[str, float] = field(default_factory=dict)
 
     def check(self, job: Job) -> None:
-        """Raises `ConfigError` for a job that can never run: too little memory, an input that is not there."""
+        """Raises `ConfigError` for a job that can never run: too much or too little asked for, an input not there."""
+        for name, most in self.limits.items():
+            if getattr(job.limits, name) > most:
+                raise ConfigError(
+                    f"{name} is {getattr(job.limits, name):g}; the profile {self.name!r} allows {most:g} at most"
+                )
         least = self.least_memory_bytes
         if job.limits.memory_bytes < least:
             raise ConfigError(
@@ -77,6 +84,13 @@ def load_profile(name: str) -> Profile:
             f" it may have {', '.join(sorted(fields))}"
         )
     try:
-        return msgspec.convert({**table, "name": file.stem}, Profile)
+        profile = msgspec.convert({**table, "name": file.stem}, Profile)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the sandbox profile {name!r} is not well formed: {error}") from None
+    unknown = sorted(set(profile.limits) - set(Limits.__dataclass_fields__))
+    if unknown:
+        raise ConfigError(
+            f"the sandbox profile {name!r} names limits that do not exist: {', '.join(unknown)};"
+            f" they are {', '.join(Limits.__dataclass_fields__)}"
+        )
+    return profile

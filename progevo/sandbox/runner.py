@@ -11,8 +11,8 @@ socket. In order:
 3. The child packs its answer into one frame on a socket pair that only the supervisor reads. The supervisor
    relays that frame, unread, and adds how the child ended.
 
-Whatever the child sends is a claim of the candidate's. The host checks and scores it. In the warm form, `zygote`
-imports once, and does the rest in a child of its own for every candidate.
+Whatever the child sends is a claim of the candidate's. The host checks and scores it. In the warm form `zygote` imports
+once and forks every candidate, and a small process beside it (`nursery`) forks every supervisor.
 
 Where the kernel has no namespaces (macOS, see `seatbelt`) the sandbox is one process that can start no other. It
 prepares, sets its limits and becomes the candidate itself (`stand_alone`); its supervisor is the host.
@@ -37,6 +37,7 @@ import sys
 import time
 import traceback
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -52,6 +53,8 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
 KEYCTL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_JOIN_SESSION_KEYRING = 1
 
+libc = ctypes.CDLL(None, use_errno=True)
+
 #: What a refused resource looks like from inside, and the limit that a person would have to raise.
 LIMIT_BY_ERRNO = {
     errno.EFBIG: "file_bytes",
@@ -59,6 +62,8 @@ LIMIT_BY_ERRNO = {
     errno.EMFILE: "open_files",
     errno.EAGAIN: "processes",
 }
+#: How the system-call filter answers, and what else is not permitted in here.
+REFUSALS = (errno.EPERM, errno.ENOSYS)
 
 
 class Surroundings(NamedTuple):
@@ -104,12 +109,8 @@ def prepare(told: dict[str, Any]) -> Surroundings:
 
 
 def supervise(control: socket.socket, surroundings: Surroundings) -> None:
-    """Runs one candidate and tells the host how it ended."""
-    # The first process of a namespace is deaf to its own inmates' signals, but for those that it has a handler for,
-    # and Python comes with one for SIGINT.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    leave_keyrings()
-    load_filter(surroundings.filter)
+    """Runs one candidate in a child of this process, and tells the host how it ended."""
+    settle(surroundings.filter)
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
@@ -118,23 +119,39 @@ def supervise(control: socket.socket, surroundings: Surroundings) -> None:
     theirs.close()
     signal.signal(signal.SIGCHLD, lambda *_: collect_orphans(pid))
     # Taken before the host is told anything, so that the child cannot be gone and its number used again.
-    child = os.pidfd_open(pid)
+    attend(control, ours, os.pidfd_open(pid), surroundings.answer_bytes, lambda: end_of(pid))
+
+
+def settle(program: bytes) -> None:
+    """Gives up, for good, what no process in a sandbox may have: the host's keys, and the calls of the filter."""
+    # The first process of a namespace is deaf to its own inmates' signals, but for those that it has a handler for,
+    # and Python comes with one for SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    leave_keyrings()
+    load_filter(program)
+
+
+def attend(
+    control: socket.socket, channel: socket.socket, child: int, answer_bytes: int, end: Callable[[], dict[str, Any]]
+) -> None:
+    """Relays the answer of a candidate, whose process `child` is a descriptor of, and how it ended, to the host."""
     control.sendall(wire.encode({"kind": "started"}))
-    body, fault = await_answer(ours, child, surroundings.answer_bytes)
+    body, fault = await_answer(channel, child, answer_bytes)
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
+    control.sendall(wire.encode({"kind": "ended", **end(), "fault": fault, "answered": body is not None}))
+    if body is not None:
+        control.sendall(wire.LENGTH.pack(len(body)) + body)
+
+
+def end_of(pid: int) -> dict[str, Any]:
+    """How a child of this process ended, and what it used; waits for it."""
     _, status, usage = os.wait4(pid, 0)
-    end = {
-        "kind": "ended",
+    return {
         "exit": os.waitstatus_to_exitcode(status),
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "max_rss_bytes": usage.ru_maxrss * 1024,
-        "fault": fault,
-        "answered": body is not None,
     }
-    control.sendall(wire.encode(end))
-    if body is not None:
-        control.sendall(wire.LENGTH.pack(len(body)) + body)
 
 
 def stand_alone(control: socket.socket, surroundings: Surroundings) -> NoReturn:
@@ -157,7 +174,6 @@ def collect_orphans(candidate: int) -> None:
 def leave_keyrings() -> None:
     """Exchanges the session keyring, which is the host's own and outlives a sandbox, for an empty one."""
     number = KEYCTL.get(os.uname().machine)
-    libc = ctypes.CDLL(None, use_errno=True)
     refused = bool(number) and libc.syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) < 0
     if refused and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):  # with these nobody in here has keyrings
         sys.exit(f"no session keyring: {os.strerror(ctypes.get_errno())}")
@@ -249,7 +265,7 @@ def load_harness() -> Any:
 def failure(error: BaseException) -> dict[str, Any]:
     """The frame for an exception: its name, its text, the line where the program raised it, and a likely limit."""
     reason = f"{type(error).__name__}: {text_of(error)}"
-    line = None
+    line = refused = None
     with contextlib.suppress(BaseException):
         frames = error.__traceback__
         while frames is not None and frames.tb_frame.f_code.co_filename != PROGRAM:
@@ -260,10 +276,27 @@ def failure(error: BaseException) -> dict[str, Any]:
         )
         lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == PROGRAM]
         line = lines[-1] if lines else None
+        if isinstance(error, OSError) and error.errno in REFUSALS:
+            refused = called(frames)
     limit = LIMIT_BY_ERRNO.get(error.errno or 0) if isinstance(error, OSError) else None
     if isinstance(error, RuntimeError) and "can't start new thread" in reason:
         limit = "processes"
-    return {"kind": "raised", "reason": reason, "line": line, "limit": limit, "memory": is_about_memory(error, reason)}
+    memory = is_about_memory(error, reason)
+    return {"kind": "raised", "reason": reason, "line": line, "limit": limit, "refused": refused, "memory": memory}
+
+
+def called(frames: types.TracebackType | None) -> str | None:
+    """What the program's innermost frame was about, in its own words: a call that went through its libraries."""
+    words = None
+    while frames is not None:
+        code = frames.tb_frame.f_code
+        if code.co_filename == PROGRAM:
+            # Of each instruction, which is two bytes: lines, counted from 1, and columns in bytes of UTF-8.
+            first, last, start, end = [*code.co_positions()][frames.tb_lasti // 2]
+            text = linecache.getline(PROGRAM, first or 0).encode()[start : end if first == last else None]
+            words = text.decode("utf-8", "replace").strip()[:100]
+        frames = frames.tb_next
+    return words
 
 
 def is_about_memory(error: BaseException, reason: str) -> bool:
@@ -304,9 +337,8 @@ def set_limits(limits: dict[str, int | None]) -> None:
 
 def set_dumpable(dumpable: bool) -> None:
     """Whether others of this uid may trace this process and read its memory and descriptors; nothing on Darwin."""
-    prctl = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)
-    if prctl is not None:
-        prctl(PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+    if hasattr(libc, "prctl"):
+        libc.prctl(PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
 
 
 def load_filter(program: bytes) -> None:
@@ -314,7 +346,7 @@ def load_filter(program: bytes) -> None:
     instructions = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: how many instructions of 8 bytes, and where they are.
     fprog = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions)))
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, fprog, 0, 0) != 0:
+    if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, fprog, 0, 0) != 0:
         sys.exit(f"the system-call filter was refused: {os.strerror(ctypes.get_errno())}")
 
 

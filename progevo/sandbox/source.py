@@ -15,8 +15,9 @@ from progevo.sandbox.watch import STARTUP_S, said
 
 #: A zygote is replaced after this many candidates or seconds: its children share where things lie in memory.
 RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
-#: What a zygote needs, inside its own user namespace, to jail its children; they give it up before they read a byte.
-POWERS = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
+#: What a zygote needs, inside its own user namespace, to jail its children, who give it up before they read a byte: to
+#: make namespaces and mounts, to enter them, also those of a process that nobody may look into, to drop powers.
+POWERS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SETPCAP")
 
 
 class Lost(Exception):
@@ -109,18 +110,19 @@ class Zygote:
             self.home = self._start()
         if not self._asked:
             self._ask(self.home)
-        answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, 4)
+        answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, 5)
         self._asked = False
-        if answer != b"c" or len(descriptors) != 4:
+        if answer != b"c" or len(descriptors) != 5:
             for descriptor in descriptors:
                 os.close(descriptor)
             raise Lost("the zygote could not make a child")
         self._made += 1
-        end, out, err, init = descriptors
+        end, out, err, init, candidate = descriptors
         return Cell(
             control=socket.socket(fileno=end),
             streams=(open(out, "rb", buffering=0), open(err, "rb", buffering=0)),
             init=init,
+            candidate=candidate,
         )
 
     def _start(self) -> Cell:

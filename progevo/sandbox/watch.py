@@ -19,7 +19,9 @@ STARTUP_S = 60.0
 #: How much of each of a candidate's stdout and stderr is kept, from the end: a flood on one cannot hide the other.
 TAIL_BYTES = 8 * 1024
 #: How often the sums over all processes are taken: rlimits hold for one process each. More often near a limit.
-POLL_S, POLL_NEAR_S = 0.1, 0.02
+POLL_S, POLL_NEAR_S = 0.1, 0.01
+#: By how much the sum may be over `cpu_s`: a single process is ended by its own limit first, which names the cause.
+SLACK_S = 0.15
 
 Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "output_limit", "no_start"]
 
@@ -87,9 +89,9 @@ def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
                 poll = now + POLL_S  # nobody is running yet
             elif now >= poll:
                 used_s, memory = cell.measure()
-                near = memory > limits.memory_bytes / 2 or used_s > limits.cpu_s
+                near = memory > limits.memory_bytes / 2 or used_s > limits.cpu_s - POLL_S
                 poll = now + (POLL_NEAR_S if near else POLL_S)
-                if used_s > limits.cpu_s + 1:  # the process's own limit goes first, it names the cause as well
+                if used_s > limits.cpu_s + SLACK_S:
                     ending.verdict = "cpu_limit"
                     break
                 if memory > limits.memory_bytes and cell.weigh() > limits.memory_bytes:

@@ -1,4 +1,9 @@
-"""Searches: each decides which node to expand next. One file a search, one protocol for all."""
+"""Searches: each decides which node to expand next. One protocol for all, and a catalogue of those that have a name.
+
+`flat_puct` is ERA's tree search. `islands` is OpenEvolve's, with `population` (who lives where), `grid` (which cell)
+and `diversity` (how much a text differs). `reference` holds those that others are compared with; `questions` is the
+contract of ask and tell that all of them share.
+"""
 
 from __future__ import annotations
 

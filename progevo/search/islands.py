@@ -159,14 +159,13 @@ class Islands:
 
     def _parent(self, home: int, rng: random.Random) -> Member:
         """Anyone of the island, or one of the archive, or whom fitness favours (sample_from_island)."""
-        members = self.population.islands[home].members
+        members, archive = self.population.islands[home].members, self.population.archive
         draw = rng.random()
         if draw < self._constants.exploration_ratio:
             return rng.choice(members)
-        if draw < self._constants.exploration_ratio + self._constants.exploitation_ratio:
+        if draw < self._constants.exploration_ratio + self._constants.exploitation_ratio and len(archive):
             # _sample_from_archive_for_island: an island without a place in the archive takes any elite.
-            elites = [member for member in self.population.archive if member.island == home]
-            return rng.choice(elites or self.population.archive)
+            return rng.choice([member for member in archive if member.island == home] or archive)
         return rng.choices(members, weights([member.fitness for member in members]))[0]
 
     def _inspirations(self, island: Island, parent: Member, rng: random.Random) -> list[Member]:

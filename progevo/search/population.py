@@ -7,6 +7,7 @@ whoever is dropped here stays in the lineage.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator
@@ -145,7 +146,12 @@ class Population:
                     self.place(migrant.arrival, target, copy=True)
 
     def _archive(self, member: Member) -> None:
-        """Admits a member while there is room, or in place of the worst that it beats (_update_archive)."""
+        """Admits a member while there is room, or in place of the worst that it beats (_update_archive).
+
+        One that failed is no elite, even while there is room.
+        """
+        if member.fitness == -math.inf:
+            return
         if len(self.archive) >= self._archive_size:
             worst = self.archive[0]
             if member.fitness <= worst.fitness:

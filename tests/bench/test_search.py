@@ -8,7 +8,8 @@ import pytest
 
 from progevo.bench import bench_search
 from progevo.bench.islands import island_rows
-from progevo.bench.search import PAIRS
+from progevo.bench.loop import loop_figures
+from progevo.bench.search import PAIRS, search_rows
 from progevo.errors import ConfigError
 from progevo.show import island_lines
 
@@ -55,7 +56,7 @@ def test_openevolve_is_measured_where_it_is_installed():
 
 
 def test_trees_are_the_same_at_every_call():
-    first, again = (bench_search((300,))["rows"][0]["depth"] for _ in range(2))
+    first, again = (search_rows((300,))[0]["depth"] for _ in range(2))
     assert first == again
 
 
@@ -63,3 +64,17 @@ def test_trees_are_the_same_at_every_call():
 def test_sizes_too_small_to_measure(size):
     with pytest.raises(ConfigError, match=f"a tree of {size} nodes has no ask and tell"):
         bench_search((100, size))
+
+
+def test_the_loop_s_figures_are_there_and_add_up():
+    found = loop_figures(40)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["journal"]["events_per_s"] > 0
+    assert [(row["nodes"], row["workers"]) for row in found["outside"]] == [(40, 1), (40, 2)]
+    for row in found["outside"]:
+        assert row["wall_ms"] > 0
+        assert row["cpu_ms"] > 0
+    assert [row["workers"] for row in found["loop"]] == [1, 2]
+    for row in found["loop"]:
+        assert row["candidates_per_s"] > 0
+        assert 0 <= row["outside_share"] < 1

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from progevo.propose import Proposer
-from progevo.propose.mutate import ATTEMPTS, CROSSOVER, Mutate, Record, gain, stands, unbound
+from progevo.propose.mutate import ATTEMPTS, CROSSOVER, Mutate, pick, stands
+from progevo.propose.names import unbound
 from progevo.propose.operators import OPERATORS, another_float, another_integer, cross
+from progevo.propose.worth import Record, gain
 from progevo.rewrite import MAX_CHARACTERS, TreeRewrite, parse
 from progevo.types import Brief, Candidate, Move, Node, Outcome, Program, Status
 
@@ -185,7 +187,7 @@ class TestRecord:
             node("b", 2, score=1.0),
             node("c", 3, status="crashed"),
         ]
-        record = Record.of(history)
+        record = Record.of(history, lambda node: node.candidate.origin)
         assert record.worth == pytest.approx({"origin1": 5 / 6, "origin2": 3 / 6, "origin3": 1 / 6})
         assert record.uses == {"origin1": 1, "origin2": 1, "origin3": 1}
 
@@ -198,7 +200,7 @@ class TestRecord:
         moves = [Move(name=name, rewrite=lambda s, r: None, about="") for name in ("good", "bad")]
         record = Record({"good": 20, "bad": 20}, {"good": 11.0, "bad": 9.0})
         rng = random.Random(0)
-        drawn = [record.choose(moves, rng).name for _ in range(1000)]
+        drawn = [pick(moves, record, rng).name for _ in range(1000)]
         assert 600 < drawn.count("good") < 950
 
 
@@ -307,3 +309,28 @@ class TestRewrite:
     @pytest.mark.parametrize("source", ODD.values(), ids=ODD.keys())
     def test_standing_is_decided_without_an_exception(self, source: str) -> None:
         assert stands(source, "solve", frozenset()) in (True, False)
+
+
+class TestRegions:
+    MARKED = (
+        SEED.replace("def solve", "# EVOLVE-BLOCK-START\ndef solve").rstrip() + "\n# EVOLVE-BLOCK-END\n\n\nAFTER = 7\n"
+    )
+
+    @given(st.integers())
+    @settings(max_examples=60, deadline=None)
+    def test_what_lies_outside_of_a_parent_s_regions_stays_to_the_byte(self, seed: int) -> None:
+        history = (
+            node(self.MARKED, 0),
+            node(self.MARKED.replace("total * 2", "total - 1").replace("7", "8"), 1, score=2.0),
+        )
+        program = MUTATE.propose(brief(history, seed=seed)).program
+        assert program is not None
+        before, after = self.MARKED.split("# EVOLVE-BLOCK-START\n")[0], self.MARKED.split("# EVOLVE-BLOCK-END\n")[1]
+        assert program.source != self.MARKED
+        assert program.source.startswith(before + "# EVOLVE-BLOCK-START\n")
+        assert program.source.endswith("# EVOLVE-BLOCK-END\n" + after)
+
+    def test_without_markers_the_same_parent_is_changed_there_too(self) -> None:
+        bare = self.MARKED.replace("# EVOLVE-BLOCK-START\n", "").replace("# EVOLVE-BLOCK-END\n", "")
+        sources = [MUTATE.propose(brief((node(bare, 0),), seed=seed)).program for seed in range(30)]
+        assert any(program is not None and not program.source.endswith("AFTER = 7\n") for program in sources)

@@ -35,6 +35,13 @@ def test_columns_say_what_the_nodes_say(wandered):
         assert columns["value"][place] == (-told.score if told.outcome.ok else None)
         assert columns["twin_of"][place] == told.twin_of
         assert (columns["reason"][place] is None) == (told.outcome.reason == "")
+        before = record.nodes[told.parent].outcome if told.parent is not None else None
+        if before is not None and before.ok and told.outcome.ok:
+            # every case of this task moves where the answer does
+            count = 0 if before.score == told.score else 4
+            assert columns["moved"][place] == [count, 4, 1, [0, 1, 2, 3][:count]]
+        else:
+            assert columns["moved"][place] is None
     assert {"crashed", "timeout", "bad_output", "no_program", "gate_refused"} <= {
         node.outcome.status for node in record.nodes
     }

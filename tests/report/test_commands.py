@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import shutil
@@ -15,10 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from progevo.cli import main
-from progevo.cli import runs as commands
-from progevo.errors import ProposerError
-from progevo.run import run
-from tests.plain_run import StandIn, Wanderer, task
 from tests.report.conftest import parse
 
 
@@ -41,37 +36,47 @@ def test_report_writes_the_page_and_opens_it_when_asked(copy, monkeypatch):
     assert opened == [(copy / "report.html").resolve().as_uri()]
 
 
-class Failing(Wanderer):
-    """Fails for good at its fifth candidate."""
+TASK = """
+from progevo import Domain, GatePolicy, Metric, Program
+from progevo.evaluators.calls import Calls
 
-    def propose(self, brief):
-        if brief.step == 5:
+def domain(*, data=None):
+    return Domain(
+        name="mine",
+        entrypoint="solve",
+        seed=Program("def solve(x):\\n    return 20 + 1\\n"),
+        metric=Metric(name="error", direction="minimize"),
+        gate=GatePolicy(imports=frozenset()),
+        evaluator=Calls(cases={"search": [0], "test": [1]}, score=lambda split, found: -abs(found[0] - 30.0)),
+        profile="stdlib",
+    )
+"""
+
+
+@pytest.mark.parametrize("ending", ["whole", "proposer_failed"])
+def test_a_session_leaves_its_page_however_it_ends(tmp_path, monkeypatch, ending):
+    from progevo.errors import ProposerError
+    from progevo.propose.mutate import Mutate
+
+    (tmp_path / "mine.py").write_text(TASK)
+    propose, failing = Mutate.propose, ending == "proposer_failed"
+
+    def failed(self, brief):
+        if brief.step == 3:
             raise ProposerError("nothing more")
-        return super().propose(brief)
+        return propose(self, brief)
 
-
-@pytest.mark.parametrize("proposer", [Wanderer(), Failing()])
-def test_a_session_leaves_its_page_however_it_ends(tmp_path, capsys, proposer):
+    if failing:
+        monkeypatch.setattr(Mutate, "propose", failed)
     folder = tmp_path / "run"
-    failing = isinstance(proposer, Failing)
-    with pytest.raises(ProposerError) if failing else contextlib.nullcontext():
-        commands._session(
-            lambda **session: run(
-                task(),
-                proposer=proposer,
-                sandbox=StandIn(),
-                iterations=8,
-                out=folder,
-                settings={"task": "x"},
-                **session,
-            ),
-            as_json=False,
-        )
+    options = ["--task", str(tmp_path / "mine.py"), "--iterations", "4", "--sandbox", "cold", "--out", str(folder)]
+    done = CliRunner().invoke(main, ["run", "era", *options])
+    assert done.exit_code == (4 if failing else 0), done.output
     block = parse((folder / "report.html").read_text()).block
     assert block["state"] == "ended"
-    assert len(block["nodes"]["parent"]) == (5 if failing else 9)
+    assert len(block["nodes"]["parent"]) == (3 if failing else 5)
     assert block["header"][0]["text"] == ("ended: proposer_failed" if failing else "ended: iterations")
-    assert ("report.html" in capsys.readouterr().err) == (not failing)
+    assert ("report.html" in done.output) == (not failing)
 
 
 def test_view_prints_where_it_is_and_ends_with_an_interrupt(copy):

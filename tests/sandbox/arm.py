@@ -6,7 +6,7 @@ take one guarantee away, for twins that show an attack working without it:
     "drop": sequences of parts to leave out of bwrap's command
     "add": parts to put in; {"path": P} is a host path to be bound
     "environment": variables to let through
-    "without": texts to cut out of runner.py or zygote.py
+    "without": texts to cut out of what runs inside
 
 "keyring": true gives this process a session keyring, as a log-in does. "bwrap" names another one to use.
 """
@@ -27,7 +27,7 @@ from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import Inputs, Job, Limits, Program
 
-INSIDE = ("runner.py", "zygote.py")
+INSIDE = ("runner.py", "nursery.py", "zygote.py")
 
 
 def weaken(plan: dict[str, Any], folder: Path) -> None:

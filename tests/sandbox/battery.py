@@ -199,20 +199,25 @@ class Host:
 
 
 def waiting(box: Bubblewrap) -> list[int]:
-    """What a box has between two candidates: each zygote, its bwrap, and one child with one of its own."""
+    """What a box has between two candidates: each zygote, its bwrap and nursery, and one child of either."""
     found = []
     for _, source in box._idle:
         home = source.home if isinstance(source, Zygote) else None
         if home is None or home.pid is None:
             continue
         zygote = psutil.Process(home.pid)
-        found += [zygote.pid, zygote.ppid()]
-        for child in reversed(zygote.children()):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if child.status() != psutil.STATUS_ZOMBIE:
-                    found += [child.pid, *(each.pid for each in child.children(recursive=True)[:1])]
-                    break
+        nursery, *candidates = zygote.children()
+        found += [zygote.pid, zygote.ppid(), nursery.pid, *newest(candidates), *newest(nursery.children())]
     return found
+
+
+def newest(processes: list[psutil.Process]) -> list[int]:
+    """The last of them that is alive, if any."""
+    for process in reversed(processes):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                return [process.pid]
+    return []
 
 
 class Meter:

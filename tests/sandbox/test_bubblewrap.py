@@ -90,9 +90,15 @@ ENDINGS = {
     "an exit": ("import sys\ndef solve(x): sys.exit(0)", {}, "crashed", "SystemExit"),
     "an exit at once": ("import os\ndef solve(x): os._exit(0)", {}, "crashed", "exited with status 0"),
     "a segmentation fault": ("import os\ndef solve(x): os.kill(os.getpid(), 11)", {}, "crashed", "SIGSEGV"),
-    "a kill of the supervisor": ("import os\ndef solve(x):\n os.kill(os.getppid(), 9)\n return 7", {}, "ok", ""),
+    "a kill of the supervisor": ("import os\ndef solve(x):\n os.kill(1, 9)\n return 7", {}, "ok", ""),
+    "a refused call": (
+        "import socket\ndef solve(x):\n é = socket.socket(socket.AF_INET) if x is None else socket.socket()\n return é",
+        {},
+        "crashed",
+        "(not permitted in the sandbox: socket.socket())",
+    ),
     "everything killed": ("import os\ndef solve(x): os.kill(-1, 9)", {}, "crashed", "ProcessLookupError"),
-    "a stop of the supervisor": ("import os\ndef solve(x):\n os.kill(os.getppid(), 19)\n return 7", {}, "ok", ""),
+    "a stop of the supervisor": ("import os\ndef solve(x):\n os.kill(1, 19)\n return 7", {}, "ok", ""),
     "CPU, a little in each of many processes": (
         "import os\ndef solve(x):\n for _ in range(8):\n  if os.fork() == 0:\n   while True: pass\n"
         " while True: os.wait()",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+
 import pytest
 
 from progevo.errors import ConfigError
 from progevo.sandbox.profile import load_profile
+from progevo.types import Inputs, Job, Limits, Program
 
 GOOD = """
 about = "mine"
@@ -50,3 +54,25 @@ def test_a_profile_that_is_not_well_formed_is_refused_by_name(tmp_path, text, wo
 def test_an_unknown_name_lists_the_known():
     with pytest.raises(ConfigError, match="stdlib, tabular"):
         load_profile("nothing")
+
+
+def test_a_job_that_asks_for_more_than_its_profile_allows_is_refused(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text(GOOD + "[limits]\nprocesses = 8\nwall_s = 2.5\n")
+    profile = load_profile(str(file))
+    harness = tmp_path / "harness.py"
+    for limits, word in (
+        (Limits(processes=8, wall_s=2.5), None),
+        (Limits(processes=9, wall_s=2.5), "processes is 9; the profile 'own' allows 8 at most"),
+        (Limits(processes=1, wall_s=2.6), "wall_s is 2.6; the profile 'own' allows 2.5 at most"),
+    ):
+        job = Job(program=Program(""), entrypoint="f", harness=harness, inputs=Inputs(), limits=limits)
+        with contextlib.nullcontext() if word is None else pytest.raises(ConfigError, match=re.escape(word)):
+            profile.check(job)
+
+
+def test_a_limit_that_does_not_exist_is_an_error(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text(GOOD + "[limits]\nprocesess = 8\n")
+    with pytest.raises(ConfigError, match="processes"):
+        load_profile(str(file))

@@ -28,7 +28,7 @@ def test_the_self_test_holds_here(form):
     ("gone", "attack"),
     [
         ('        (resource.RLIMIT_AS, limits["memory_bytes"]),\n', "memory"),
-        ("    load_filter(surroundings.filter)\n", "network"),
+        ("    load_filter(program)\n", "network"),
     ],
 )
 def test_a_guarantee_that_is_gone_is_a_refusal(monkeypatch, tmp_path, gone, attack):

@@ -132,6 +132,7 @@ def test_limits_hold_and_what_is_counted_is_there(story):
         assert len(search.population) == len(alive) <= max(constants.population_size, constants.num_islands + 1)
         assert len(search.population.archive) <= constants.archive_size
         assert all(any(elite is member for member in alive) for elite in search.population.archive)
+        assert all(elite.fitness > FAILED for elite in search.population.archive)
         for island in search.population.islands:
             assert +island.programs == island.programs == Counter(member.program for member in island.members)
 
@@ -395,6 +396,17 @@ def test_a_failed_program_ranks_below_a_negative_score():
     assert search.summary()["islands"][0]["best"] == 1
 
 
+def test_a_failed_program_is_never_an_elite():
+    search = Islands(flat(num_islands=1, exploration_ratio=0.0, exploitation_ratio=1.0))
+    tell(search, 0, FAILED)
+    tell(search, 1, FAILED)
+    # Nothing works: the archive is empty, and the choice is the fitness-weighted one, in which both are equal.
+    assert {search.ask().parent for _ in range(50)} == {0, 1}
+    tell(search, 2, -5.0)
+    assert [member.node for member in search.population.archive] == [2]
+    assert {search.ask().parent for _ in range(50)} == {2}
+
+
 def test_a_reply_without_a_program_takes_no_place_and_is_no_generation():
     search = Islands(flat(num_islands=1))
     tell(search, 0, 1.0)
@@ -460,6 +472,26 @@ def test_exploitation_takes_any_elite_where_the_island_has_none():
     assert [ask.parent for ask in asks] == [0, 0]
     search.tell(node(3, asks[1].step, 0, 0.0, metrics={"m": math.nan}))
     assert homes(search)[1] == [(2, False), (3, False)]
+
+
+def test_exploitation_prefers_the_islands_own_elites():
+    search = Islands(flat(num_islands=2, exploration_ratio=0.0, exploitation_ratio=1.0))
+    for index, score in enumerate((9.0, 8.0, 1.0, 7.0, 0.5)):
+        tell(search, index, score)
+    # Island 0 holds nodes 0, 1 and 3, island 1 nodes 2 and 4; all are in the archive.
+    asked: list[set[int]] = [set(), set()]
+    for _ in range(60):
+        ask = search.ask()
+        asked[search.island_of(ask.step)].add(ask.parent)
+    assert asked == [{0, 1, 3}, {2, 4}]
+
+
+def test_an_island_no_larger_than_the_inspirations_names_only_its_elites():
+    search = Islands(flat(num_islands=1, num_diverse_programs=3))
+    for index, score in enumerate((1.0, 9.0, 3.0)):
+        tell(search, index, score)
+    # As in the code: the rest is drawn only on an island of more than three.
+    assert {search.ask().inspirations for _ in range(50)} == {(), (1,)}
 
 
 def test_inspirations_by_hand():

@@ -45,6 +45,15 @@ function makeInspector(app) {
     return fact("Metrics", known.map(([name, values]) => element("div", null, `${name} ${number(values[index])}`)));
   }
 
+  function moved(index) {
+    const found = run.columns.moved[index];
+    if (!found) return null;
+    const [count, of, spacing, which] = found;
+    const named = which.length ? `: ${which.join(", ")}${count > which.length ? ", …" : ""}` : "";
+    const looked = spacing > 1 ? ` (every ${spacing}th was looked at)` : "";
+    return fact("Search cases", `${count} of ${of} have another value than its parent's${looked}${named}`);
+  }
+
   function draws(index) {
     const drawn = run.block.draws[index];
     if (!drawn) return null;
@@ -97,7 +106,7 @@ function makeInspector(app) {
         place(index),
         fact("Copy of", link(columns.twin_of[index]), columns.twin_of[index] === null ? "" : " (comments and layout aside; its outcome was taken over)"),
         fact("Answers as", link(columns.same_answer_as[index])),
-        metrics(index), tested(index), usage(index),
+        metrics(index), moved(index), tested(index), usage(index),
         fact("Asked as", `step ${columns.step[index]}, told after ${seconds(columns.elapsed_s[index])}`),
         fact("Program", run.program(index) ? run.program(index).id : ""),
       ].flat(3)),

@@ -1,4 +1,4 @@
-"""Resume: a search as it stood after the last event of a journal."""
+"""Rebuild: a search as it stood after the last event of a journal."""
 
 from __future__ import annotations
 
