@@ -288,7 +288,7 @@ def _session(
     start: Callable[..., dict[str, Any]],
     as_json: bool,
 ) -> None:
-    """One session of a run: opens its proposer, shows progress, hears interrupts, prints its result, writes the page."""
+    """One session of a run: opens its proposer, shows progress, hears interrupts, prints its result, writes a page."""
     from progevo.holdout import blind
     from progevo.progress import open_progress
     from progevo.propose import close
