@@ -1,7 +1,7 @@
 """progevo: a sandboxed program-evolution toolkit for code genomes."""
 
 from progevo.budget import Budget
-from progevo.domain import Domain, Evaluator, find_domain
+from progevo.domain import Domain, Evaluator, Stage, find_domain
 from progevo.errors import (
     BadOutput,
     BudgetSpent,
@@ -17,7 +17,9 @@ from progevo.evaluate import evaluate
 from progevo.run import resume, run
 from progevo.types import (
     Answer,
+    BlackBox,
     Candidate,
+    Count,
     GatePolicy,
     Inputs,
     Limits,
@@ -32,10 +34,12 @@ from progevo.types import (
 __all__ = [
     "Answer",
     "BadOutput",
+    "BlackBox",
     "Budget",
     "BudgetSpent",
     "Candidate",
     "ConfigError",
+    "Count",
     "DataError",
     "Domain",
     "Evaluator",
@@ -52,6 +56,7 @@ __all__ = [
     "RunError",
     "SandboxUnavailable",
     "Score",
+    "Stage",
     "TaskError",
     "evaluate",
     "find_domain",

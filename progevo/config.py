@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -129,6 +130,10 @@ class Settings(Llm):
     top: int = 1
     #: A data file to use in place of the task's own.
     data: str | None = None
+    #: An OpenEvolve pair in place of a task: its program and evaluator, its YAML file, and what is left aside of that.
+    openevolve: tuple[str, ...] = ()
+    openevolve_config: str | None = None
+    drop_key: tuple[str, ...] = ()
     #: The search's constants by name, where they differ from its own (`progevo.search.catalogue` knows them).
     constants: Mapping[str, Any] = field(default_factory=dict)
     #: Limits that differ from the task's own, by name.
@@ -141,6 +146,8 @@ class Settings(Llm):
             if value is not None and not value >= least:
                 raise ConfigError(f"{name} is {value}; it must be at least {least}")
         apply_limits(Limits(), self.limits)
+        if self.openevolve and len(self.openevolve) != 2:
+            raise ConfigError("openevolve takes two files: the initial program and its evaluator")
         if self.proposer not in ("", "llm") and self.model:
             raise ConfigError(f"the proposer {self.proposer!r} asks no model; leave out --model or --proposer")
         if self.proposer == "llm" and not self.model:
@@ -158,7 +165,7 @@ class Settings(Llm):
 
     def given(self) -> dict[str, Any]:
         """As plain data, for `settings_of`: without what is not set, and with paths that hold in any folder."""
-        found = {name: value for name, value in dataclasses.asdict(self).items() if value is not None and value != {}}
+        found = {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, {}, ())}
         for entry in dataclasses.fields(Llm):
             found.pop(entry.name, None)
         word, colon, path = self.chosen_proposer.partition(":")
@@ -169,8 +176,10 @@ class Settings(Llm):
         return {**found, **(self.llm.table() if word in ("llm", "recorded") else {})}
 
 
-def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Settings from a TOML file and, before it, flags (where a flag is `None` it was not given).
+def read_settings(
+    file: Path | None, flags: Mapping[str, Any], beneath: Mapping[str, Any] = MappingProxyType({})
+) -> Settings:
+    """Settings from a TOML file and, before it, flags (where a flag is `None` it was not given); under both, `beneath`.
 
     Raises `ConfigError` for a file that cannot be read, a key that does not exist and a value of the wrong type.
     """
@@ -183,10 +192,11 @@ def read_settings(file: Path | None, flags: Mapping[str, Any]) -> Settings:
             raise ConfigError(f"the settings file {file} cannot be read: {error}") from None
     given = {name: value for name, value in flags.items() if value is not None}
     merged = {
+        **beneath,
         **table,
         **given,
-        "limits": {**_table(table, "limits"), **given.get("limits", {})},
-        "constants": _constants(table, given),
+        "limits": {**_table(beneath, "limits"), **_table(table, "limits"), **given.get("limits", {})},
+        "constants": {**_table(beneath, "constants"), **_constants(table, given)},
     }
     merged.pop(C_PUCT, None)
     return settings_of(merged)

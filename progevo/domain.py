@@ -12,13 +12,15 @@ from importlib import resources
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Literal, Protocol
 
 from progevo.errors import ProgevoError, TaskError
 from progevo.types import Answer, DataSource, GatePolicy, Inputs, Limits, Metric, Move, Program, Score
 
 #: What the search ranks on, and what is scored once at the end for the seed and for the best.
 SEARCH, TEST = "search", "test"
+
+Trust = Literal["host_scored", "self_reported"]
 
 
 class Evaluator(Protocol):
@@ -53,13 +55,24 @@ class Usual:
     test_se: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A split that is scored before the search part, and what a candidate has to reach on it to go on.
+
+    `threshold` is a value of the domain's metric: at most that where the metric is minimized, else at least that.
+    """
+
+    split: str
+    threshold: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """A task: what to evolve, how it is confined, and how it is scored.
 
     Attributes:
         name: what people call it, also in results.
-        entrypoint: the name that every program must define.
+        entrypoint: the name that every program must define; none where the harness gets the text and runs it itself.
         seed: the program that the search starts from.
         prompt: what a model is told about the task.
         ask: the template of the question that a model is asked about a program (`progevo.prompt`); its own by default.
@@ -77,6 +90,10 @@ class Domain:
         case_ids: for each split what identifies its cases; a case in both parts is refused before a run.
         usual: what runs have shown so far.
         sources: the files that define the task; `find_domain` fills them in.
+        stages: splits that come before the search part, cheap ones first. A candidate ends at the first whose threshold
+            it misses, as `stage_failed`, which ranks as a failure: only what has been scored in full can be the best.
+            The seed is scored in full whatever it reaches, and no threshold is held above that.
+        trust: who computes scores. `"self_reported"`: code that ran in one process with the candidate.
     """
 
     name: str
@@ -97,6 +114,16 @@ class Domain:
     case_ids: Mapping[str, Collection[Hashable]] = field(default_factory=dict)
     usual: Usual | None = None
     sources: tuple[Path, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    trust: Trust = "host_scored"
+
+    def __post_init__(self) -> None:
+        names = [stage.split for stage in self.stages]
+        if len(set(names)) < len(names) or {SEARCH, TEST} & set(names):
+            raise TaskError(
+                f"the stages of the task {self.name!r} are {', '.join(names)}; each must be a split of its own,"
+                f" and neither {SEARCH!r} nor {TEST!r}"
+            )
 
 
 def find_domain(name: str, *, data: Path | None = None) -> Domain:

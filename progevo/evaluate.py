@@ -6,13 +6,15 @@ import hashlib
 import json
 import math
 from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from progevo import gate
-from progevo.domain import Domain
+from progevo.domain import SEARCH, Domain, Stage
 from progevo.errors import BadOutput
 from progevo.sandbox import Sandbox
 from progevo.sandbox.outcome import clean
-from progevo.types import Answer, Candidate, Execution, Job, Outcome, Program, Score
+from progevo.types import Answer, Candidate, Execution, Job, Outcome, Program, Score, Usage
 
 #: How often a run that the host lost is asked for again.
 RETRIES = 2
@@ -32,6 +34,65 @@ def screen(domain: Domain, candidate: Candidate) -> Outcome | None:
         return Outcome(status="no_program", reason=candidate.reason or "the proposer gave no program")
     verdict = gate.check(candidate.program.source, domain.gate, domain.entrypoint)
     return None if verdict.ok else Outcome(status="gate_refused", reason=_refusal(verdict))
+
+
+def climb(domain: Domain, candidate: Candidate, sandbox: Sandbox) -> Outcome:
+    """The outcome of a screened candidate on the search part, if it passes the domain's stages before that."""
+    spent: list[Usage] = []
+    for stage in domain.stages:
+        outcome = confine(domain, candidate, stage.split, sandbox)
+        spent.append(outcome.usage)
+        if outcome.ok and outcome.score < domain.metric.score(stage.threshold):
+            value = domain.metric.value(outcome.score)
+            reason = (
+                f"{domain.metric.name} {value:.6g} at the stage {stage.split!r}; it takes {stage.threshold:g} to go on"
+            )
+            outcome = replace(outcome, status="stage_failed", score=-math.inf, cases=(), reason=reason)
+        if not outcome.ok:
+            return replace(outcome, stage=stage.split, usage=_together(spent))
+    outcome = confine(domain, candidate, SEARCH, sandbox)
+    if not domain.stages:
+        return outcome
+    return replace(outcome, stage=SEARCH, usage=_together([*spent, outcome.usage]))
+
+
+def reach(domain: Domain, candidate: Candidate, outcome: Outcome, sandbox: Sandbox) -> Outcome:
+    """The outcome of the seed with its score on every stage, none of which it has to pass."""
+    reached = {stage.split: confine(domain, candidate, stage.split, sandbox) for stage in domain.stages if outcome.ok}
+    scores = {split: found.score for split, found in reached.items() if found.ok}
+    words = [
+        f"the seed reaches {value:.6g} at the stage {stage.split!r}: that, not {stage.threshold:g}, is enough"
+        for stage in domain.stages
+        if (value := lowered(domain, stage, scores)) != stage.threshold
+    ]
+    return replace(outcome, reason=outcome.reason or "; ".join(words), stage_scores=scores)
+
+
+def settled(domain: Domain, seed: Outcome) -> Domain:
+    """The domain by which the descendants of a seed are judged.
+
+    No threshold there is above what the seed itself reaches, or nothing that grows from it might ever pass.
+    """
+    stages = (replace(stage, threshold=lowered(domain, stage, seed.stage_scores)) for stage in domain.stages)
+    return replace(domain, stages=tuple(stages))
+
+
+def lowered(domain: Domain, stage: Stage, scores: Mapping[str, float]) -> float:
+    """A stage's threshold, or what the seed reaches on it where that is less."""
+    score = domain.metric.score(stage.threshold)
+    return domain.metric.value(min(score, scores.get(stage.split, score)))
+
+
+def _together(usages: Sequence[Usage]) -> Usage:
+    """What several runs cost: times add up, memory does not; unknown where one of them is."""
+    wall = [usage.wall_s for usage in usages]
+    cpu = [usage.cpu_s for usage in usages]
+    memory = [usage.max_rss_bytes for usage in usages]
+    return Usage(
+        wall_s=None if None in wall else sum(filter(None, wall)),
+        cpu_s=None if None in cpu else sum(filter(None, cpu)),
+        max_rss_bytes=None if None in memory else max(filter(None, memory), default=0),
+    )
 
 
 def confine(domain: Domain, candidate: Candidate, split: str, sandbox: Sandbox) -> Outcome:

@@ -62,13 +62,16 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     draws: list[tuple[float, str | None]] = []
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """An outcome without what was measured; per-case values stay out, as a journal must not outgrow its readers."""
 
     status: Status
     score: float | None
     metrics: dict[str, float | None]
     reason: str
+    #: Of a task with stages: the last split that it ran on, and of the seed its score on every stage.
+    stage: str = ""
+    stage_scores: dict[str, float] = {}
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -283,6 +286,8 @@ def judgement(outcome: Outcome) -> Judgement:
         score=outcome.score if outcome.ok else None,
         metrics={name: value if math.isfinite(value) else None for name, value in outcome.metrics.items()},
         reason=outcome.reason,
+        stage=outcome.stage,
+        stage_scores=dict(outcome.stage_scores),
     )
 
 
@@ -343,6 +348,8 @@ def outcome_of(found: Judgement, by: Measured, log_tail: str = "", cases: tuple[
         status=found.status,
         score=-math.inf if found.score is None else found.score,
         metrics={name: math.nan if value is None else value for name, value in found.metrics.items()},
+        stage=found.stage,
+        stage_scores=found.stage_scores,
         cases=cases,
         reason=found.reason,
         log_tail=log_tail,

@@ -93,6 +93,7 @@ def _task(domain: Domain) -> str:
         "metric": dataclasses.asdict(domain.metric),
         "gate": gate,
         "splits": domain.splits,
+        "stages": [dataclasses.asdict(stage) for stage in domain.stages],
         "noisy": domain.noisy,
         "moves": [move.name for move in domain.moves],
         "files": [[path.name, _sha256(path)] for path in domain.sources],

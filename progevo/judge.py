@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from progevo.domain import SEARCH, Domain
 from progevo.errors import BudgetSpent, ProgevoError, ProposerError
-from progevo.evaluate import RETRIES, confine, screen
+from progevo.evaluate import RETRIES, climb, confine, reach, screen, settled
 from progevo.propose import Proposer
 from progevo.record import Question, Record
 from progevo.sandbox import Sandbox
@@ -62,7 +62,8 @@ class Judge:
         refused = screen(self.domain, candidate)
         if refused is not None:
             return Verdict(candidate=candidate, outcome=refused, evaluations=0)
-        return self._scored(candidate)
+        verdict = self._scored(candidate)
+        return replace(verdict, outcome=reach(self.domain, candidate, verdict.outcome, self.sandbox))
 
     def runs(self, candidate: Candidate, split: str) -> list[Outcome]:
         """The outcomes of running a screened candidate as often as `repeats` says, up to the first that fails."""
@@ -125,6 +126,9 @@ class Judge:
         fault = ""
         for _ in range(1 + RETRIES):
             try:
+                if split == SEARCH and self.record.nodes:
+                    domain = settled(self.domain, self.record.nodes[0].outcome)
+                    return self.executor.submit(climb, domain, candidate, self.sandbox).result()
                 return self.executor.submit(confine, self.domain, candidate, split, self.sandbox).result()
             except (BrokenExecutor, CancelledError) as error:
                 fault = f"{type(error).__name__}: {error}"

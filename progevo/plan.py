@@ -74,7 +74,7 @@ def started(plan: Plan) -> Started:
         data=domain.data,
         limits=domain.limits,
         splits=domain.splits,
-        trust="host_scored",
+        trust=domain.trust,
         search=plan.search,
         constants=dict(plan.constants),
         proposer=plan.proposer,
@@ -121,6 +121,7 @@ def config(plan: Plan) -> dict[str, Any]:
         **plan.settings,
         "constants": dict(plan.constants),
         "ran_on": {
+            "gate": plan.domain.gate.name,
             "data": {name: value for name, value in data.items() if value is not None},
             "sandbox": {
                 "backend": plan.confinement.backend,

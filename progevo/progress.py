@@ -29,6 +29,9 @@ class Lines:
         workers = f"{plan.workers} worker{'s' * (plan.workers != 1)}"
         self.say(f"task      {domain.name}: {metric_words(plan)}")
         self.say(f"data      {domain.data.source}{rows}")
+        if domain.trust == "self_reported":
+            self.say("warning   scores are self-reported: the evaluator shares a process with the candidate, which can")
+            self.say("          forge them; there is no held-out part. A task of progevo's own is scored on the host")
         caps = {"iterations": plan.iterations, **plan.budget.caps()}
         capped = ", ".join(f"{value:g} {name}" for name, value in caps.items())
         self.say(f"search    {plan.search}, {capped}, {workers}, {plan.schedule.name}, seed {plan.seed}")

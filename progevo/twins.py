@@ -17,7 +17,7 @@ def repeatable(outcome: Outcome) -> bool:
     """
     if outcome.status == "crashed":
         return not any(word in outcome.reason for word in _ACCIDENTS)
-    return outcome.status in ("ok", "gate_refused", "bad_output")
+    return outcome.status in ("ok", "gate_refused", "bad_output", "stage_failed")
 
 
 def same_program(one: Candidate, node: Node) -> bool:

@@ -26,6 +26,7 @@ Status = Literal[
     "memory_limit",
     "output_limit",
     "bad_output",
+    "stage_failed",
     "sandbox_lost",
 ]
 
@@ -118,6 +119,8 @@ class GatePolicy:
     """
 
     imports: frozenset[str]
+    #: What it is called in `config.toml`.
+    name: str = "task"
     refused_modules: frozenset[str] = frozenset()
     refused_names: frozenset[str] = frozenset()
     refused_attributes: frozenset[str] = frozenset()
@@ -128,14 +131,49 @@ class GatePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What a candidate is given. Nothing in here may be secret: it all becomes readable inside the sandbox.
+class BlackBox:
+    """Functions that a candidate may call and never look into: a process outside the sandbox answers, and counts.
 
-    `request` reaches the harness as JSON; every file of `files` appears read-only as `/inputs/<name>`.
+    `file` is a trusted Python file, standing alone, that defines `function(parameters)`, which returns `f`; the call
+    `f(*point)`, of `arity` floats, returns a float. There is one function for each of `problems`, which hold its
+    parameters, as JSON; neither they nor the file ever enter the sandbox. Where `f` raises a `ValueError` or an
+    `ArithmeticError` its value is NaN.
+    """
+
+    file: Path
+    problems: tuple[Json, ...]
+    arity: int
+    #: Calls of each function; one more raises in the candidate and ends nothing else.
+    budget: int
+
+    def __post_init__(self) -> None:
+        if self.arity < 1 or self.budget < 1 or not self.problems:
+            raise ValueError("a black box has problems, and an arity and a budget of at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """What a black box has counted for one problem, outside the candidate's process."""
+
+    calls: int
+    #: Calls that were refused because the budget was spent.
+    refused: int
+    #: CPU seconds of the answering process.
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a candidate is given. Nothing in here may be secret, for it all becomes readable inside the sandbox; but for
+    what a black box holds.
+
+    `request` reaches the harness as JSON; every file of `files` appears read-only as `/inputs/<name>`. With a
+    `black_box` the harness gets a fourth argument: `black_box.problem(number)` is the function of that problem.
     """
 
     request: Mapping[str, Json] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+    black_box: BlackBox | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +183,8 @@ class Answer:
     value: Json = None
     #: Flat float64 arrays, in the order in which the harness packed them.
     arrays: tuple[Sequence[float], ...] = ()
+    #: No claim, but what the black box itself has counted, one entry a problem.
+    counts: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +244,10 @@ class Outcome:
     sketch: str = ""
     #: sha256 (hex) of what it answered, case by case; equal answers have equal ones. `None` without an answer.
     answer_id: str | None = None
+    #: The last split that it ran on, where the domain has stages; the metrics are of that one.
+    stage: str = ""
+    #: Of the seed: its score on each stage.
+    stage_scores: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.status == "ok" and not math.isfinite(self.score):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from progevo import BadOutput, Candidate, Metric, Program, Score, evaluate
+from progevo import BadOutput, Candidate, Inputs, Metric, Program, Score, Stage, TaskError, evaluate
+from progevo.evaluate import climb, reach, settled
 from progevo.evaluators.calls import Calls
-from progevo.types import Answer, Execution
+from progevo.events import judgement, measured, outcome_of
+from progevo.types import Answer, Execution, Usage
 
 SEED = Candidate(program=Program("def solve(x):\n    return 0\n"), origin="test")
 
@@ -30,8 +34,6 @@ class Scoring:
         self.score = score
 
     def inputs(self, split, /):
-        from progevo import Inputs
-
         return Inputs()
 
 
@@ -90,3 +92,93 @@ def test_a_metric_is_one_of_the_kinds_there_are():
         Metric(name="m", direction="minimise")
     with pytest.raises(ValueError, match="root_mean"):
         Metric(name="m", direction="minimize", aggregate="rmse")
+
+
+# ---- stages
+
+
+class Fixed:
+    """A sandbox in which a program's answer is its own number, and which knows what it was asked to run."""
+
+    def __init__(self):
+        self.splits = []
+
+    def run(self, job):
+        self.splits.append(job.inputs.request["split"])
+        answer = Answer(value=job.program.source.removeprefix("answer = "))
+        return Execution(status="ok", answer=answer, usage=Usage(wall_s=1.0, cpu_s=0.5, max_rss_bytes=7))
+
+
+class Staged:
+    harness = Path("harness.py")
+
+    def inputs(self, split):
+        return Inputs(request={"split": split})
+
+    def score(self, split, answer):
+        value = float(answer.value)
+        if value < 0:
+            raise BadOutput("below zero")
+        return Score(score=-value, metrics={"value": value})
+
+
+STAGES = (Stage(split="quick", threshold=10.0), Stage(split="half", threshold=5.0))
+
+
+def climbed(toy, value: float, **changes: object):
+    box = Fixed()
+    domain = toy(evaluator=Staged(), stages=STAGES, **changes)
+    return climb(domain, Candidate(program=Program(f"answer = {value}"), origin="test"), box), box.splits
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "stage", "splits"),
+    [
+        (3.0, "ok", "search", ["quick", "half", "search"]),
+        (5.0, "ok", "search", ["quick", "half", "search"]),  # the threshold itself passes
+        (5.1, "stage_failed", "half", ["quick", "half"]),
+        (10.1, "stage_failed", "quick", ["quick"]),
+        (-1.0, "bad_output", "quick", ["quick"]),
+    ],
+)
+def test_a_candidate_ends_at_the_stage_that_it_fails(toy, value, status, stage, splits):
+    outcome, ran = climbed(toy, value)
+    assert (outcome.status, outcome.stage, ran) == (status, stage, splits)
+    assert outcome.usage == Usage(wall_s=len(splits), cpu_s=0.5 * len(splits), max_rss_bytes=7)
+    assert outcome.score == (-value if status == "ok" else -math.inf)
+    if status == "stage_failed":
+        assert outcome.metrics == {"value": value}
+        assert (
+            outcome.reason == f"error {value} at the stage {stage!r}; it takes {5 if stage == 'half' else 10} to go on"
+        )
+
+
+def test_a_metric_that_is_maximized_has_to_reach_its_threshold(toy):
+    maximized = Metric(name="error", direction="maximize")
+    assert climbed(toy, 3.0, metric=maximized)[0].status == "stage_failed"  # the toy's scores are below 0 here
+
+
+def test_the_stage_is_written_down_and_read_back(toy):
+    outcome = replace(climbed(toy, 7.0)[0], stage_scores={"quick": -7.0})
+    read = outcome_of(judgement(outcome), measured(outcome, elapsed_s=0.0))
+    assert (read.status, read.stage, read.stage_scores) == ("stage_failed", "half", {"quick": -7.0})
+
+
+@pytest.mark.parametrize("names", [("search",), ("test",), ("quick", "quick")])
+def test_a_stage_is_a_split_of_its_own(toy, names):
+    with pytest.raises(TaskError, match="must be a split of its own"):
+        toy(stages=tuple(Stage(split=name, threshold=0.0) for name in names))
+
+
+def test_the_seed_is_scored_in_full_and_lowers_what_it_does_not_reach(toy):
+    box = Fixed()
+    domain = toy(evaluator=Staged(), stages=STAGES, entrypoint="", seed=Program("answer = 8.0"))
+    seed = Candidate(program=domain.seed, origin="seed")
+    outcome = reach(domain, seed, evaluate(domain, seed, "search", box), box)
+    assert (outcome.status, outcome.score) == ("ok", -8.0)
+    assert outcome.stage_scores == {"quick": -8.0, "half": -8.0}
+    assert outcome.reason == "the seed reaches 8 at the stage 'half': that, not 5, is enough"
+    domain = settled(domain, outcome)
+    assert domain.stages == (STAGES[0], Stage(split="half", threshold=8.0))
+    for value, status in ((8.0, "ok"), (8.1, "stage_failed")):
+        assert climb(domain, Candidate(program=Program(f"answer = {value}"), origin="test"), box).status == status

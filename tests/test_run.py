@@ -110,7 +110,7 @@ def test_every_way_to_fail_is_a_node_with_a_cause(tmp_path, toy):
     assert all(node.outcome.reason and node.score == -math.inf for node in nodes if not node.outcome.ok)
     assert result["best"]["node"] == 7
     assert result["counts"] == Counter(node.outcome.status for node in nodes) | {
-        "cpu_limit": 0, "output_limit": 0, "sandbox_lost": 0,
+        "cpu_limit": 0, "output_limit": 0, "stage_failed": 0, "sandbox_lost": 0,
     }  # fmt: skip
     assert result["spent"]["iterations"] == 7
     # The seed and five candidates: neither of the two that never ran. Two more on the held-out part.

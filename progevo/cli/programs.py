@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,8 +96,8 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
 
     domain = domain_of(task, data)
     program = Program(source_of(file))
-    box = open_sandbox(domain.profile, "cold")
-    outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, box)
+    with closing(open_sandbox(domain.profile, "cold")) as box:
+        outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, box)
     metric = domain.metric
     found = {
         "task": domain.name,

@@ -12,6 +12,7 @@ import click
 
 from progevo.cli.group import data_option, draining, json_option, main, show, task_option
 from progevo.cli.models import model_flags, model_options
+from progevo.cli.pairs import pair_flags, pair_options
 from progevo.errors import ConfigError, ProgevoError, RunError
 from progevo.show import preview_lines, replay_lines, result_lines
 
@@ -73,6 +74,7 @@ def budget_options(command: Command) -> Command:
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
 @data_option
+@pair_options
 @model_options
 @json_option
 def run(
@@ -99,7 +101,8 @@ def run(
     if constants:
         flags["constants"] = dict(_constant(text) for text in constants)
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
-    settings = read_settings(config, model_flags(flags))
+    beneath, config = pair_flags(flags, config)
+    settings = read_settings(config, model_flags(flags), beneath)
     domain, budget = _domain(settings), _budget(settings)
     if dry_run:
         plan = preview(domain, settings, budget)
@@ -340,8 +343,19 @@ def _domain(settings: Settings) -> Domain:
     from progevo.config import apply_limits
     from progevo.domain import find_domain
 
-    domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
+    if settings.openevolve:
+        domain = _pair(settings)
+    else:
+        domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
     return replace(domain, limits=apply_limits(domain.limits, settings.limits))
+
+
+def _pair(settings: Settings) -> Domain:
+    from progevo.openevolve import read_pair
+
+    program, evaluator = map(Path, settings.openevolve)
+    config = Path(settings.openevolve_config) if settings.openevolve_config is not None else None
+    return read_pair(program, evaluator, configuration=config, drop=settings.drop_key).domain
 
 
 def _budget(settings: Settings) -> Budget:

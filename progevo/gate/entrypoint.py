@@ -14,11 +14,16 @@ _NOT_CALLABLE = (
 
 
 def entrypoint_findings(tree: ast.Module, entrypoint: str) -> Iterator[Finding]:
-    """Nothing if the last binding of the entry point outside functions and classes can be called."""
+    """Nothing if the last binding of the entry point outside functions and classes can be called.
+
+    Without an entry point (an imported pair, where only its evaluator knows) any program but an empty one will do.
+    """
     binding = last_binding(tree, entrypoint)
     name = short(entrypoint)
     if not tree.body:
         yield Finding(line=0, rule="entrypoint", message=f"the program is empty; define a function {name}")
+    elif not entrypoint:
+        return
     elif binding is None:
         message = f"the program does not define {name}; define it at the top level: def {cut(entrypoint)}(...)"
         yield Finding(line=0, rule="entrypoint", message=message)

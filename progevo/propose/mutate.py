@@ -129,6 +129,6 @@ def stands(source: str, entrypoint: str, missing: Set[str]) -> bool:
     """
     try:
         tree = ast.parse(source, FILE)
-        return entrypoint in defined(tree) and unbound(tree) <= missing
+        return (not entrypoint or entrypoint in defined(tree)) and unbound(tree) <= missing
     except UNREADABLE:
         return False

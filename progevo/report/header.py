@@ -92,7 +92,7 @@ def command(reading: Reading) -> str:
     """What makes this run again."""
     start = reading.record.start
     assert start is not None
-    if "task" not in start.settings:
+    if not start.settings.keys() & {"task", "openevolve"}:
         return "the Python program that called progevo.run"
     return "progevo run --config config.toml --out ../again"
 

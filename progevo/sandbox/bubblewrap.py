@@ -19,7 +19,8 @@ from typing import Literal
 
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox import Confinement, wire
-from progevo.sandbox.cell import Cell
+from progevo.sandbox.answerer import Answerers
+from progevo.sandbox.cell import InUse
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.launch import Launcher, Surroundings
 from progevo.sandbox.outcome import clean, execution
@@ -63,9 +64,9 @@ class Bubblewrap:
         self._version = done.stdout.strip().removeprefix("bubblewrap ")
         #: Sources that no run uses right now, each for its own surroundings.
         self._idle: list[tuple[Surroundings, Source]] = []
-        self._running: set[Cell] = set()
+        self._cells = InUse()
+        self._answerers = Answerers()
         self._lock = threading.Lock()
-        self._closed = False
 
     @property
     def confinement(self) -> Confinement:
@@ -86,28 +87,29 @@ class Bubblewrap:
             scratch_bytes=job.limits.scratch_bytes,
             answer_bytes=job.limits.answer_bytes,
         )
-        frames = frames_of(job, dataclasses.asdict(job.limits))
         try:
-            with self._source(surroundings) as source, self._cell(source) as cell:
-                ending = watch(cell, job.limits, frames)
+            with self._answerers.asked(job) as talk:
+                frames = frames_of(job, dataclasses.asdict(job.limits), talk)
+                with self._source(surroundings) as source, self._cells.hold(source.take()) as cell:
+                    ending = watch(cell, job.limits, frames, talk)
+                talk.end()
         except (Lost, OSError) as error:
-            return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
-        return CLOSED if self._closed else execution(ending, job.limits)
+            return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
+        return CLOSED if self._cells.closed else execution(ending, job.limits, talk.counts)
 
     def close(self) -> None:
+        self._cells.close()
         with self._lock:
-            self._closed = True
             idle, self._idle = self._idle, []
-            for cell in self._running:
-                cell.kill()
         for _, source in idle:
             source.close()
+        self._answerers.close()
 
     @contextlib.contextmanager
     def _source(self, surroundings: Surroundings) -> Iterator[Source]:
         """A source of this run's own for a while: an idle one, or a new one."""
         with self._lock:
-            if self._closed:
+            if self._cells.closed:
                 raise Lost("closed")
             same = [entry for entry in self._idle if entry[0] == surroundings]
             if same:
@@ -125,25 +127,10 @@ class Bubblewrap:
             source.close()
             raise
         with self._lock:
-            if not self._closed:
+            if not self._cells.closed:
                 self._idle.append((surroundings, source))
                 return
         source.close()
-
-    @contextlib.contextmanager
-    def _cell(self, source: Source) -> Iterator[Cell]:
-        """A cell that `close` can end from outside."""
-        cell = source.take()
-        with self._lock:
-            self._running.add(cell)
-            if self._closed:
-                cell.kill()
-        try:
-            yield cell
-        finally:
-            with self._lock:
-                self._running.discard(cell)
-            cell.close()
 
     def new_source(self, surroundings: Surroundings) -> Source:
         """Where the cells of one candidate after another come from."""

@@ -9,7 +9,9 @@ import select
 import signal
 import socket
 import subprocess
-from typing import IO
+import threading
+from collections.abc import Iterator
+from typing import IO, TypeVar
 
 import psutil
 
@@ -158,3 +160,36 @@ def _number(process: int | None) -> int | None:
     with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as facts:
         pid = int(re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)[1])  # type: ignore[index]
     return pid if pid > 0 else None
+
+
+Held = TypeVar("Held", bound=Cell)
+
+
+class InUse:
+    """The cells that runs are in, which `close` ends from outside."""
+
+    def __init__(self) -> None:
+        self._cells: set[Cell] = set()
+        self._lock = threading.Lock()
+        self.closed = False
+
+    @contextlib.contextmanager
+    def hold(self, cell: Held) -> Iterator[Held]:
+        """The cell for the length of a run; it is closed afterwards."""
+        with self._lock:
+            self._cells.add(cell)
+            if self.closed:
+                cell.kill()
+        try:
+            yield cell
+        finally:
+            with self._lock:
+                self._cells.discard(cell)
+            cell.close()
+
+    def close(self) -> None:
+        """Kills what is held, and from now on whatever comes."""
+        with self._lock:
+            self.closed = True
+            for cell in self._cells:
+                cell.kill()

@@ -25,6 +25,8 @@ NOBODY = 65534
 SCRATCH = "/tmp"
 SHARED_MEMORY = "/dev/shm"
 ROOM = Path(__file__).parent
+#: What of this folder lies beside the harness inside.
+INSIDE = ("runner.py", "wire.py", "blackbox.py", "nursery.py", "zygote.py")
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
 
@@ -108,7 +110,7 @@ def command(
 ) -> list[Part]:
     """The bwrap command; the `Path` parts are host paths."""
     own = {
-        **{f"/progevo/{name}": ROOM / name for name in ("runner.py", "wire.py", "nursery.py", "zygote.py")},
+        **{f"/progevo/{name}": ROOM / name for name in INSIDE},
         "/progevo/harness.py": surroundings.harness,
         **{f"/inputs/{name}": path for name, path in surroundings.files},
     }

@@ -8,11 +8,11 @@ from typing import Any
 
 from progevo.sandbox import wire
 from progevo.sandbox.watch import Ending
-from progevo.types import Answer, Execution, Limits, Status
+from progevo.types import Answer, Count, Execution, Limits, Status
 
 
-def execution(ending: Ending, limits: Limits) -> Execution:
-    """How a run ended, with its cause."""
+def execution(ending: Ending, limits: Limits, counts: tuple[Count, ...] = ()) -> Execution:
+    """How a run ended, with its cause; `counts` are those of its black box."""
     log_tail = clean(ending.log.decode("utf-8", "replace"), 16_384)
 
     def ended(status: Status, reason: str) -> Execution:
@@ -44,7 +44,7 @@ def execution(ending: Ending, limits: Limits) -> Execution:
     except wire.WireError as error:
         return ended("bad_output", f"its answer is not a frame: {clean(str(error), 200)}")
     if header.get("kind") == "answer":
-        answer = Answer(value=header.get("value"), arrays=tuple(arrays))
+        answer = Answer(value=header.get("value"), arrays=tuple(arrays), counts=counts)
         return Execution(status="ok", answer=answer, log_tail=log_tail, usage=ending.usage)
     return ended(*_word_of_failure(header))
 

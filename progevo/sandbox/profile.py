@@ -55,6 +55,9 @@ class Profile:
         for name, path in job.inputs.files.items():
             if not os.path.isfile(path):
                 raise ConfigError(f"the input {name!r} should be the file {path}, which is not there")
+        box = job.inputs.black_box
+        if box is not None and not os.path.isfile(box.file):
+            raise ConfigError(f"the functions of the black box should be in the file {box.file}, which is not there")
 
 
 def load_profile(name: str) -> Profile:

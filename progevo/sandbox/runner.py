@@ -42,10 +42,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import wire
+    from progevo.sandbox import blackbox, wire
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import wire  # lies beside this file inside the sandbox
+    import blackbox  # both lie beside this file inside the sandbox
+    import wire
 
 PROGRAM = "/tmp/program.py"
 INPUTS = Path("/inputs")
@@ -213,9 +214,10 @@ def become_candidate(
     set_limits(read_frame(control)["limits"])
     set_dumpable(True)
     job = read_frame(control)
+    extra = [receive_black_box(control, **job["black_box"])] if job.get("black_box") else []
     control.close()
     try:
-        frame = answer(job, surroundings)
+        frame = answer(job, surroundings, *extra)
     except BaseException as error:  # whatever a candidate raises is its outcome, SystemExit included
         frame = wire.encode(failure(error))
     # Before the answer: at the answer the supervisor ends this process.
@@ -228,12 +230,30 @@ def become_candidate(
     os._exit(0)
 
 
-def answer(job: dict[str, Any], surroundings: Surroundings) -> bytes:
+def receive_black_box(control: socket.socket, arity: int, core: int | None) -> blackbox.BlackBox:
+    """This candidate's end of a black box, which the host sends along with one byte."""
+    blackbox.pin(core)
+    _, (channel,), _, _ = socket.recv_fds(control, 1, 1)
+    return blackbox.BlackBox(socket.socket(fileno=channel), arity)
+
+
+def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox) -> bytes:
     """The frame that holds the candidate's answer."""
     harness = surroundings.harness
     random.seed(surroundings.seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(surroundings.seed)
+    # Without an entry point the harness gets the text, and runs it itself.
+    entry = program(job) if job["entrypoint"] else job["source"]
+    try:
+        value, arrays = harness.run(entry, job["request"], surroundings.inputs, *extra)
+        return wire.encode({"kind": "answer", "value": value}, arrays, max_header_bytes=wire.MAX_HEADER_BYTES)
+    except (harness.BadOutput, wire.WireError) as error:
+        return wire.encode({"kind": "bad_output", "reason": text_of(error)})
+
+
+def program(job: dict[str, Any]) -> Any:
+    """The entry point of the candidate's program, once that has run."""
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module  # dataclasses and friends look their module up by name
@@ -245,11 +265,7 @@ def answer(job: dict[str, Any], surroundings: Surroundings) -> bytes:
         raise NameError(f"the program ran but did not define {job['entrypoint']!r}")
     if not callable(entry):
         raise TypeError(f"{job['entrypoint']!r} is not callable: it is a {type(entry).__name__}")
-    try:
-        value, arrays = harness.run(entry, job["request"], surroundings.inputs)
-        return wire.encode({"kind": "answer", "value": value}, arrays, max_header_bytes=wire.MAX_HEADER_BYTES)
-    except (harness.BadOutput, wire.WireError) as error:
-        return wire.encode({"kind": "bad_output", "reason": text_of(error)})
+    return entry
 
 
 def load_harness() -> Any:

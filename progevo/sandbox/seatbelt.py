@@ -11,47 +11,34 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import itertools
 import json
-import math
 import os
 import platform
-import re
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
-import sysconfig
-import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import psutil
 
 from progevo.errors import SandboxUnavailable
 from progevo.sandbox import Confinement, wire
+from progevo.sandbox.answerer import Answerers
 from progevo.sandbox.bubblewrap import CLOSED
-from progevo.sandbox.cell import REAP_S, Cell
-from progevo.sandbox.interpreter import Interpreter, find_interpreter
+from progevo.sandbox.cell import REAP_S, Cell, InUse
+from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.outcome import clean, execution
+from progevo.sandbox.private_folder import Folder, run_folder, weight
 from progevo.sandbox.profile import ENVIRONMENT, Profile
+from progevo.sandbox.seatbelt_profile import PYTHON_FLAGS, command, packages
 from progevo.sandbox.watch import Ending, frames_of, watch
 from progevo.types import Execution, Job, Limits
 
+ROOM = Path(__file__).parent
 #: Never looked up on a PATH, which others may have a say in.
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
-ROOM = Path(__file__).parent
-#: As in the other backend: nothing on the path but the standard library, nothing written beside the sources.
-PYTHON_FLAGS = ("-P", "-s", "-S", "-B")
-#: What an entry of scratch counts for beside its content, so that empty ones are not free.
-ENTRY_BYTES = 4096
 #: Run in a throw-away process, by the runner's own hand: which limits this kernel refuses.
 ASK = """
 import json, sys
@@ -65,7 +52,6 @@ for name in limits:
         refused[name] = str(error)
 print(json.dumps(refused))
 """
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Seatbelt:
@@ -81,9 +67,8 @@ class Seatbelt:
         self._interpreter = find_interpreter()
         self._python = [str(self._interpreter.executable), *PYTHON_FLAGS]
         self._refused = refused_limits(self._python)
-        self._running: set[Jailed] = set()
-        self._lock = threading.Lock()
-        self._closed = False
+        self._cells = InUse()
+        self._answerers = Answerers()
 
     @property
     def confinement(self) -> Confinement:
@@ -112,39 +97,24 @@ class Seatbelt:
         }
         limits["processes"] = None  # it would count what this user runs elsewhere
         try:
-            with run_folder(job) as folder, self._cell(folder, job.limits) as cell:
-                ending = watch(cell, job.limits, frames_of(job, limits))
+            with self._answerers.asked(job) as talk:
+                with run_folder(job) as folder, self._cells.hold(self._start(folder, job.limits)) as cell:
+                    ending = watch(cell, job.limits, frames_of(job, limits, talk), talk)
+                talk.end()
         except OSError as error:
-            return CLOSED if self._closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
-        if self._closed:
+            return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
+        if self._cells.closed:
             return CLOSED
         settle(ending, cell, job.limits)
-        done = execution(ending, job.limits)
+        done = execution(ending, job.limits, talk.counts)
         if cell.overrun:
             reason = f"more than {job.limits.scratch_bytes} bytes of scratch (limit scratch_bytes)"
             return dataclasses.replace(done, status="crashed", answer=None, reason=reason)
         return done
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            for cell in self._running:
-                cell.kill()
-
-    @contextlib.contextmanager
-    def _cell(self, folder: Folder, limits: Limits) -> Iterator[Jailed]:
-        """A cell that `close` can end from outside."""
-        cell = self._start(folder, limits)
-        with self._lock:
-            self._running.add(cell)
-            if self._closed:
-                cell.kill()
-        try:
-            yield cell
-        finally:
-            with self._lock:
-                self._running.discard(cell)
-            cell.close()
+        self._cells.close()
+        self._answerers.close()
 
     def _start(self, folder: Folder, limits: Limits) -> Jailed:
         control, inside = socket.socketpair()
@@ -298,168 +268,3 @@ def refused_limits(python: list[str]) -> dict[str, str]:
         raise SandboxUnavailable(f"the interpreter {python[0]} does not start: {clean(done.stderr, 500)}")
     refused: dict[str, str] = json.loads(done.stdout)
     return refused
-
-
-# ---- the profile
-
-
-def command(sandbox_exec: str, interpreter: Interpreter, profile: Profile, folder: Folder, control: int) -> list[str]:
-    """The whole command; paths stand in it as parameters and arguments, never in the profile's text."""
-    text, parameters = rendered(interpreter, profile, folder)
-    definitions = [part for key, value in parameters.items() for part in ("-D", f"{key}={value}")]
-    python = [str(interpreter.executable), *PYTHON_FLAGS]
-    return [sandbox_exec, "-p", text, *definitions, *python, str(folder.own / "runner.py"), str(control)]
-
-
-def rendered(interpreter: Interpreter, profile: Profile, folder: Folder) -> tuple[str, dict[str, str]]:
-    """The profile's text and its parameters, for one run."""
-    shown = [canonical(path) for path in readable(interpreter, profile)]
-    own = {"OWN": folder.own, "INPUTS": folder.inputs, "SCRATCH": folder.scratch}
-    ancestors = {parent for path in (*shown, *own.values()) for parent in path.parents}
-    lists = {
-        "EXECUTABLE": ("literal", executables(interpreter)),
-        "READABLE": ("subpath", shown),
-        "HIDDEN": ("subpath", hidden(interpreter)),
-        "ANCESTOR": ("literal", sorted(ancestors)),
-    }
-    parameters = {key: str(path) for key, path in own.items()}
-    filters = {}
-    for key, (kind, paths) in lists.items():
-        assert paths, f"a rule without a filter would hold for everything: {key}"
-        parameters |= {f"{key}_{number}": str(path) for number, path in enumerate(paths)}
-        filters[key] = "\n  ".join(f'({kind} (param "{key}_{number}"))' for number in range(len(paths)))
-    template = (resources.files("progevo.sandbox_profiles") / "seatbelt.sb").read_text("utf-8")
-    rules = re.sub(r";.*", "", template)
-    return re.sub(rf"\b({'|'.join(filters)})\b", lambda found: filters[found[0]], rules), parameters
-
-
-def packages(interpreter: Interpreter, profile: Profile) -> tuple[Path, ...]:
-    """Folders of third-party packages that programs may import from."""
-    return interpreter.packages if profile.packages else ()
-
-
-def executables(interpreter: Interpreter) -> list[Path]:
-    """The interpreter, and what it becomes at once where it is a framework's: the program of an application."""
-    application = Path(sys.base_prefix) / "Resources" / "Python.app" / "Contents" / "MacOS" / "Python"
-    return [canonical(path) for path in (interpreter.executable, application) if path.exists()]
-
-
-def readable(interpreter: Interpreter, profile: Profile) -> list[Path]:
-    """What of this host may be read, beside the system's own libraries."""
-    shown = [*interpreter.readable, *packages(interpreter, profile), *(Path(path) for path in profile.readable)]
-    if sysconfig.get_config_var("PYTHONFRAMEWORK"):  # its library and its application lie beside its `lib`
-        shown.append(Path(sys.base_prefix))
-    for parent in interpreter.executable.parents:
-        if parent.name == "Cellar":  # Homebrew: libraries that its Python is linked to, by way of links in `opt`
-            shown += [parent, parent.parent / "opt", parent.parent / "lib"]
-    return [path for path in dict.fromkeys(shown) if path.exists()]
-
-
-def hidden(interpreter: Interpreter) -> list[Path]:
-    """progevo holds tasks and their generators: not for candidates to read, wherever it is installed."""
-    installed = [path / "progevo" for path in interpreter.packages]
-    return list(dict.fromkeys(canonical(path) for path in (ROOM.parent, *installed) if path.is_dir()))
-
-
-def canonical(path: Path) -> Path:
-    """The path as the kernel spells it, which is what Seatbelt compares: no links, and the case that is on the disk."""
-    real = os.path.realpath(path)
-    get_path = getattr(fcntl, "F_GETPATH", None)
-    if get_path is not None:  # macOS alone has it, and needs it: there one file answers to many spellings
-        descriptor = os.open(real, os.O_RDONLY)
-        try:
-            real = os.fsdecode(bytes(fcntl.fcntl(descriptor, get_path, bytes(1024))).rstrip(b"\0"))
-        finally:
-            os.close(descriptor)
-    return Path(real)
-
-
-# ---- the folder of a run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
-    """What a run has of its own on the host's disk."""
-
-    #: The runner, the wire and the harness.
-    own: Path
-    inputs: Path
-    scratch: Path
-
-
-@contextlib.contextmanager
-def run_folder(job: Job) -> Iterator[Folder]:
-    """A private folder for one run; nothing of it is left afterwards."""
-    top = canonical(Path(tempfile.mkdtemp(prefix="progevo-")))
-    folder = Folder(own=top / "progevo", inputs=top / "inputs", scratch=top / "scratch")
-    try:
-        for path in (folder.own, folder.inputs, folder.scratch):
-            path.mkdir(0o700)
-        # Copies: a link would be the host's own file, under a name that others may come to write to.
-        for name in ("runner.py", "wire.py"):
-            shutil.copyfile(ROOM / name, folder.own / name)
-        shutil.copyfile(job.harness, folder.own / "harness.py")
-        for name, path in job.inputs.files.items():
-            shutil.copyfile(path, folder.inputs / name)
-        yield folder
-    finally:
-        remove(top)
-
-
-def weight(folder: Path, enough: int) -> float:
-    """Bytes on the disk below a folder, as far as `enough` is passed; infinite where somebody has locked a part."""
-    total, waiting = 0, [str(folder)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    with contextlib.suppress(FileNotFoundError):
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512 + ENTRY_BYTES
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                    if total > enough:
-                        return total
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return math.inf
-    return total
-
-
-def remove(folder: Path) -> None:
-    """Removes a folder, whatever a candidate has made of it: any depth, any rights, and no link is followed.
-
-    Every folder that is met is first moved to the top, so that no path grows long and nothing recurses.
-    """
-    numbers = itertools.count()
-    with contextlib.suppress(OSError):
-        top = os.open(folder, DIRECTORY)
-        try:
-            while sum(_removed(name, top, numbers) for name in os.listdir(top)):
-                pass
-        finally:
-            os.close(top)
-        os.rmdir(folder)
-
-
-def _removed(name: str, top: int, numbers: Iterator[int]) -> bool:
-    """Removes one entry of the folder `top`, with the folders in it moved up beside it; whether it could."""
-    try:
-        if not stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode):
-            os.unlink(name, dir_fd=top)
-            return True
-        os.chmod(name, 0o700, dir_fd=top)
-        inside = os.open(name, DIRECTORY, dir_fd=top)
-        try:
-            for entry in os.listdir(inside):
-                if stat.S_ISDIR(os.lstat(entry, dir_fd=inside).st_mode):
-                    os.chmod(entry, 0o700, dir_fd=inside)  # a folder that is moved has to be writable itself
-                    os.rename(entry, f"moved-{next(numbers)}", src_dir_fd=inside, dst_dir_fd=top)
-                else:
-                    os.unlink(entry, dir_fd=inside)
-        finally:
-            os.close(inside)
-        os.rmdir(name, dir_fd=top)
-    except OSError:
-        return False
-    return True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Literal
 
 from progevo.sandbox import wire
+from progevo.sandbox.answerer import SILENCE, Talk
 from progevo.sandbox.cell import Cell
 from progevo.types import Job, Limits, Usage
 
@@ -41,17 +42,22 @@ class Ending:
     usage: Usage = Usage()
 
 
-def frames_of(job: Job, limits: Mapping[str, Any]) -> bytes:
+def frames_of(job: Job, limits: Mapping[str, Any], talk: Talk = SILENCE) -> bytes:
     """A job as the two frames that `watch` sends: the limits to set, and then the candidate and what it is given."""
-    candidate = {"source": job.program.source, "entrypoint": job.entrypoint, "request": dict(job.inputs.request)}
+    candidate = {
+        "source": job.program.source,
+        "entrypoint": job.entrypoint,
+        "request": dict(job.inputs.request),
+        "black_box": talk.facts,
+    }
     return wire.encode({"limits": dict(limits)}) + wire.encode(candidate)
 
 
-def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
+def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Ending:
     """How the candidate's run ended. Nothing of the cell is alive afterwards.
 
     `job` is what `frames_of` makes of it; the candidate's process sets the limits for itself. The frames are sent, and
-    the clock starts, when the supervisor has said that the process is there.
+    after them its end of a black box, and the clock starts, when the supervisor has said that the process is there.
     """
     reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
     ending, log = Ending(), Log(cell)
@@ -73,6 +79,7 @@ def watch(cell: Cell, limits: Limits, job: bytes) -> Ending:
                     cell.control.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.control.sendall(job)
+                        talk.hand_over(cell.control)
                     job, started = b"", time.monotonic()
                     deadline = started + limits.wall_s
             if finished:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import math
 import re
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
 from progevo import Candidate, Metric, Program, run
 from progevo.journal import read_run
 from progevo.report import write_page
-from progevo.report.header import number
+from progevo.report.header import command, number
 from progevo.report.page import fill
+from progevo.report.reading import read
 from progevo.report.visible import HIDDEN, visible
 from progevo.types import Draw
 from tests.plain_run import Number, StandIn, program, task
@@ -197,3 +200,13 @@ def test_visible_leaves_no_hidden_character_and_no_other_text_changed():
     assert visible("plain\ttext\nwith é and 日本") == "plain\ttext\nwith é and 日本"
     assert visible("a\u202eb\ud800c\U000e0001") == "a\\u202eb\\ud800c\\u{e0001}"
     assert visible("\r") == "\\u000d"
+
+
+def test_the_command_that_runs_it_again(wandered):
+    reading = read(wandered())
+    assert command(reading) == "the Python program that called progevo.run"
+    for settings in ({"task": "s3e1"}, {"openevolve": ["program.py", "evaluator.py"]}):
+        start = msgspec.structs.replace(reading.record.start, settings=settings)
+        record = dataclasses.replace(reading.record, start=start)
+        again = dataclasses.replace(reading, record=record)
+        assert command(again) == "progevo run --config config.toml --out ../again"

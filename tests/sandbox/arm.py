@@ -1,7 +1,8 @@
 """Runs jobs in a sandbox and prints how they ended: one arm of the boundary tests, started as root or as nobody.
 
-Standard input holds JSON: {"profile", "form", "jobs": [{"source", "limits", "request", "files"}, ...]}. The other keys
-take one guarantee away, for twins that show an attack working without it:
+Standard input holds JSON: {"profile", "form", "jobs": [{"source", "limits", "request", "files"}, ...]}. A job with
+"problems" gets a black box in place of the request (`plain_functions`, with "budget" calls each). The other keys take
+one guarantee away, for twins that show an attack working without it:
 
     "drop": sequences of parts to leave out of bwrap's command
     "add": parts to put in; {"path": P} is a host path to be bound
@@ -25,7 +26,7 @@ from typing import Any
 from progevo.sandbox import launch, runner
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
-from progevo.types import Inputs, Job, Limits, Program
+from progevo.types import BlackBox, Inputs, Job, Limits, Program
 
 INSIDE = ("runner.py", "nursery.py", "zygote.py")
 
@@ -64,7 +65,13 @@ def main() -> None:
         executions = [box.run(job_of(job)) for job in plan["jobs"]]
         box.close()
     told = [
-        {"status": done.status, "value": done.answer and done.answer.value, "reason": done.reason, "log": done.log_tail}
+        {
+            "status": done.status,
+            "value": done.answer and done.answer.value,
+            "counts": done.answer and [[count.calls, count.refused] for count in done.answer.counts],
+            "reason": done.reason,
+            "log": done.log_tail,
+        }
         | dataclasses.asdict(done.usage)
         for done in executions
     ]
@@ -72,12 +79,17 @@ def main() -> None:
 
 
 def job_of(job: dict[str, Any]) -> Job:
+    here = Path(__file__)
     files = {name: Path(path) for name, path in job.get("files", {}).items()}
+    box = None
+    if "problems" in job:
+        functions = here.with_name("plain_functions.py")
+        box = BlackBox(file=functions, problems=tuple(job["problems"]), arity=2, budget=job.get("budget", 100))
     return Job(
         program=Program(job["source"]),
         entrypoint="solve",
-        harness=Path(__file__).with_name("plain_harness.py"),
-        inputs=Inputs(request=job.get("request", {}), files=files),
+        harness=here.with_name("plain_harness.py"),
+        inputs=Inputs(request=job.get("request", {}), files=files, black_box=box),
         limits=Limits(**{"wall_s": 20.0, "cpu_s": 10, **job.get("limits", {})}),
     )
 

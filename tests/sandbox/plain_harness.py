@@ -1,4 +1,4 @@
-"""A harness that gives the request to the candidate and its answer back, as JSON."""
+"""A harness that gives the request, or a black box if there is one, to the candidate, and its answer back, as JSON."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ class BadOutput(Exception):
     pass
 
 
-def run(entry, request, inputs):
-    return entry(request), []
+def run(entry, request, inputs, *box):
+    return entry(*box or [request]), []

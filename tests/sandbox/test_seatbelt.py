@@ -39,11 +39,13 @@ from progevo.domain import Domain
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.evaluate import evaluate
 from progevo.evaluators.calls import Calls, numbers
-from progevo.sandbox import probe, seatbelt
+from progevo.sandbox import private_folder, probe, seatbelt
 from progevo.sandbox.interpreter import Interpreter
+from progevo.sandbox.private_folder import Folder, canonical, remove, weight
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
-from progevo.sandbox.seatbelt import SANDBOX_EXEC, Folder, Seatbelt, canonical, remove, rendered, weight
-from progevo.types import MIB, Candidate, Execution, GatePolicy, Inputs, Job, Limits, Metric, Outcome, Program
+from progevo.sandbox.seatbelt import SANDBOX_EXEC, Seatbelt
+from progevo.sandbox.seatbelt_profile import command, rendered
+from progevo.types import MIB, BlackBox, Candidate, Execution, GatePolicy, Inputs, Job, Limits, Metric, Outcome, Program
 
 HERE = Path(__file__).resolve().parent
 
@@ -320,7 +322,7 @@ def test_no_name_of_a_folder_changes_what_the_profile_says(name):
         assert not agreed(profile, "file-read-data", str(odd.top / "home"))
         assert not agreed(profile, "file-write-data", str(odd.folder.inputs / name))
         assert not agreed(profile, "file-read-data", f"{odd.top}x/python/lib/os.py")
-        argv = seatbelt.command(SANDBOX_EXEC, odd.interpreter, load_profile("tabular"), odd.folder, 7)
+        argv = command(SANDBOX_EXEC, odd.interpreter, load_profile("tabular"), odd.folder, 7)
         # As sandbox-exec takes a definition apart: at the first sign of equality.
         given_to_it = dict(
             argv[at + 1].split("=", 1) for at, part in enumerate(argv[: argv.index("-P")]) if part == "-D"
@@ -398,8 +400,10 @@ def sandbox_exec(stand_in: Called) -> Called:
 
 
 @pytest.fixture
-def box(sandbox_exec: Called) -> Seatbelt:
-    return Seatbelt(load_profile("stdlib"), command=sandbox_exec.path)
+def box(sandbox_exec: Called) -> Iterator[Seatbelt]:
+    box = Seatbelt(load_profile("stdlib"), command=sandbox_exec.path)
+    yield box
+    box.close()
 
 
 def job_of(source: str, *, files: dict[str, Path] | None = None, request: Any = None, **limits: Any) -> Job:
@@ -564,6 +568,15 @@ def test_the_harness_is_told_where_the_inputs_are(box, tmp_path):
     assert value(box.run(dataclasses.replace(job, harness=tmp_path / "harness.py"))) == "public"
 
 
+def test_a_black_box_answers_and_counts_here_too(box):
+    source = "def solve(box):\n f = box.problem(1)\n return [f(4.0, 3), f(9.0, 1)]"
+    functions = BlackBox(file=HERE / "plain_functions.py", problems=(1.0, 2.0), arity=2, budget=9)
+    job = job_of(source)
+    done = box.run(dataclasses.replace(job, inputs=dataclasses.replace(job.inputs, black_box=functions)))
+    assert value(done) == [8.0, 5.0]
+    assert [count.calls for count in done.answer.counts] == [0, 2]
+
+
 def test_what_a_candidate_used_is_measured_by_the_host(box):
     spin = "import time\ndef solve(x):\n end = time.process_time() + 0.5\n while time.process_time() < end: pass"
     slow = box.run(job_of(spin))
@@ -624,7 +637,8 @@ def test_a_limit_that_is_refused_is_named_with_the_kernels_word(box, monkeypatch
         "    granted(limit, bounds)\n"
         "resource.setrlimit = setrlimit\n" + text.replace("from __future__ import annotations\n", "")
     )
-    shutil.copy(seatbelt.ROOM / "wire.py", tmp_path)
+    for name in ("wire.py", "blackbox.py"):
+        shutil.copy(seatbelt.ROOM / name, tmp_path)
     monkeypatch.setattr(seatbelt, "ROOM", tmp_path)
     refused = {"memory_bytes": "current limit exceeds maximum limit"}
     assert seatbelt.refused_limits(box._python) == refused
@@ -749,7 +763,7 @@ def test_a_path_is_given_in_the_kernels_own_spelling(monkeypatch, tmp_path):
         assert command == 50
         return os.fsencode(tmp_path / "Name").ljust(len(buffer), b"\0")
 
-    monkeypatch.setattr(seatbelt, "fcntl", SimpleNamespace(F_GETPATH=50, fcntl=fcntl))
+    monkeypatch.setattr(private_folder, "fcntl", SimpleNamespace(F_GETPATH=50, fcntl=fcntl))
     assert canonical(tmp_path / "Name") == tmp_path / "Name"
 
 

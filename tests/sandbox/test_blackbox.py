@@ -1,0 +1,285 @@
+"""A black box answers and counts outside; what a candidate does to its end of it changes nothing for anybody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from progevo.sandbox import answerer, blackbox
+from progevo.sandbox.answerer import Answerer
+from progevo.types import BlackBox
+
+FUNCTIONS = Path(__file__).with_name("plain_functions.py")
+#: Among the parameters, and never in an answer.
+NEEDLE = "depth-of-the-beauty"
+
+#: What a candidate can do with its socket, found among its descriptors or in the harness's own object.
+HOSTILE = {
+    "garbage": "box._channel.sendall(b'\\xff' * 1000)",
+    "half a question": "box._channel.sendall(b'\\x00\\x00\\x00')",
+    "a question that announces gigabytes": "box._channel.sendall(struct.pack('=II', 0, 2**32 - 1) + bytes(1000))",
+    "a question of no points": "box._channel.sendall(struct.pack('=II', 0, 0))",
+    "a problem that is not there": "box._channel.sendall(struct.pack('=IIdd', 7, 1, 0.0, 0.0))",
+    "closed at once": "box._channel.close()",
+    "deaf: questions without end, replies never read": """
+    box._channel.settimeout(0.5)
+    try:
+        while True:
+            box._channel.sendall(struct.pack('=IIdd', 0, 1, 0.0, 0.0) * 500)
+    except OSError:
+        pass""",
+    "children that write at once": """
+    for _ in range(4):
+        if os.fork() == 0:
+            try:
+                for _ in range(300):
+                    box._channel.sendall(struct.pack('=IIdd', 1, 1, 0.0, 0.0))
+            finally:
+                os._exit(0)
+    time.sleep(0.3)""",
+    "children that outlive it": """
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            f(0, 0)""",
+    "it ends without a word": "f(0, 0); os._exit(0)",
+}
+
+
+def hostile(attack: str) -> str:
+    return f"""
+import os, struct, time
+def solve(box):
+    f = box.problem(0)
+    {attack.strip()}
+    return 'done'
+"""
+
+
+def test_honest_calls_are_answered_and_counted_for_each_problem(arm):
+    source = """
+def solve(box):
+    f, g = box.problem(0), box.problem(1)
+    return [f(4.0, 3), f(9, 1.0), g(1.0, 1.0)]
+"""
+    done = arm.one(source, problems=[100.0, 200.0])
+    assert done["value"] == [106.0, 103.0, 201.0]
+    assert done["counts"] == [[2, 0], [1, 0]]
+
+
+def test_one_call_beyond_the_budget_raises_and_ends_nothing_else(arm):
+    source = """
+def solve(box):
+    f, g = box.problem(0), box.problem(1)
+    values = [f(1, n) for n in range(5)]
+    try:
+        f(1, 5)
+    except Exception as error:
+        values.append(type(error).__name__)
+    return [*values, g(1, 7)]
+"""
+    jobs = [{"source": source, "problems": [0.0, 10.0], "budget": budget} for budget in (5, 6)]
+    held, twin = arm.run(*jobs)
+    assert held["value"] == [0, 1, 2, 3, 4, "BudgetSpent", 17]
+    assert held["counts"] == [[5, 1], [1, 0]]
+    assert twin["value"] == [0, 1, 2, 3, 4, 17]
+
+
+def test_where_a_function_has_no_value_it_is_nan(arm):
+    done = arm.one("def solve(box):\n value = box.problem(0)(-9, 1)\n return value != value", problems=[0.0])
+    assert done["value"] is True
+    assert done["counts"] == [[1, 0]]
+
+
+def test_each_element_of_an_array_is_a_call(arm):
+    source = """
+import numpy as np
+def solve(box):
+    f = box.problem(0)
+    grid = np.arange(9000.0).reshape(3, 3000)
+    whole = f(grid, 2.0)
+    try:
+        f(np.ones(1001), 1.0)  # one more than is left
+    except Exception as error:
+        refused = type(error).__name__
+    return [whole.shape == grid.shape, bool((whole == 1 + np.sqrt(grid) * 2).all()), refused, f(np.float64(1), 1)]
+"""
+    done = arm.one(source, profile="numeric", problems=[1.0], budget=10_000)
+    assert done["value"] == [True, True, "BudgetSpent", 2.0]
+    assert done["counts"] == [[9001, 1001]]
+
+
+def test_what_one_candidate_does_to_its_end_reaches_no_other(arm):
+    honest = {"source": "def solve(box): return box.problem(0)(1, 2)", "problems": [10.0]}
+    jobs = []
+    for attack in HOSTILE.values():
+        jobs += [{"source": hostile(attack), "problems": [0.0, 0.0], "limits": {"wall_s": 6.0}}, honest]
+    executions = arm.run(*jobs)
+    for name, attacked, after in zip(HOSTILE, executions[::2], executions[1::2], strict=True):
+        assert after["value"] == 12.0, name
+        assert after["counts"] == [[1, 0]], name
+        expected = "crashed" if name == "it ends without a word" else "ok"
+        assert attacked["status"] == expected, (name, attacked["reason"])
+        assert attacked["counts"] is None or all(calls <= 100 for calls, _ in attacked["counts"]), name
+
+
+def test_a_flood_is_counted_to_the_budget_and_no_further(arm):
+    deaf = arm.one(hostile(HOSTILE["deaf: questions without end, replies never read"]), problems=[0.0])
+    [[calls, refused]] = deaf["counts"]
+    assert calls == 100
+    assert refused > 0
+
+
+def test_the_parameters_are_nowhere_in_reach(arm):
+    """The candidate looks through all it can read. Its twin was told the same words in its request, and finds them."""
+    attack = """
+import os
+def solve(box):
+    needle = b'ytuaeb-eht-fo-htped'[::-1]  # spelt so that the program does not hold it
+    outside = int(box.problem(0)(-1, 0))
+    found = [name for name in ('mem', 'fd') if os.path.exists(f'/proc/{outside}/{name}')]
+    try:
+        os.kill(outside, 0)
+        found.append('a signal')
+    except ProcessLookupError:
+        pass
+    memory = open('/proc/self/mem', 'rb')
+    for line in open('/proc/self/maps'):
+        start, end = (int(place, 16) for place in line.split()[0].split('-'))
+        try:
+            memory.seek(start)
+            found += ['memory'] * (memory.read(end - start).count(needle) > 1)  # its own search holds it once
+        except (OSError, ValueError, OverflowError):
+            pass
+    for top, _, names in (entry for place in ('/progevo', '/inputs', '/tmp') for entry in os.walk(place)):
+        for name in names:
+            text = open(os.path.join(top, name), 'rb').read()
+            found += [name] * (needle in text or b'a secret, and how it shows' in text)
+    return found
+"""
+    told = {"source": attack, "problems": [[0.0, NEEDLE]]}
+    held, twin = arm.run(told, told | {"request": {"words": [NEEDLE, f" {NEEDLE}"]}})
+    assert held["value"] == []
+    assert "memory" in twin["value"]
+
+
+def test_no_answering_process_is_left_behind(arm):
+    pid = arm.one("def solve(box): return box.problem(0)(-1, 0)", problems=[0.0])["value"]
+    assert not psutil.pid_exists(int(pid))
+
+
+# ---- the answering process by itself
+
+
+@pytest.fixture(scope="module")
+def process():
+    process = Answerer(FUNCTIONS, None)
+    yield process
+    process.close()
+
+
+def box_of(*problems: float, budget: int = 50) -> BlackBox:
+    return BlackBox(file=FUNCTIONS, problems=problems, arity=2, budget=budget)
+
+
+@settings(max_examples=40, deadline=None)
+@given(noise=st.lists(st.binary(max_size=60), max_size=6))
+def test_whatever_bytes_come_it_counts_no_more_than_the_budget_and_serves_the_next(process, noise):
+    with process.serve(box_of(0.0, budget=3)) as channel:
+        try:
+            for data in noise:
+                channel.sendall(data)
+        except OSError:
+            pass
+    [count] = process.counted()
+    assert count.calls <= 3
+    with process.serve(box_of(1.0)) as channel:
+        assert blackbox.BlackBox(channel, 2).problem(0)(4.0, 5.0) == 11.0
+    [count] = process.counted()
+    assert (count.calls, count.refused) == (1, 0)
+
+
+def test_a_question_in_pieces_is_one_question(process):
+    with process.serve(box_of(1.0)) as channel:
+        question = struct.pack("=IIdddd", 0, 2, 1.0, 2.0, 4.0, 3.0)
+        for byte in question:
+            channel.sendall(bytes([byte]))
+        assert struct.unpack("=IIdd", channel.recv(24, socket.MSG_WAITALL)) == (0, 2, 3.0, 7.0)
+    assert process.counted()[0].calls == 2
+
+
+def test_the_process_counts_its_own_time(process):
+    with process.serve(box_of(1.0, 2.0, budget=5000)) as channel:
+        f = blackbox.BlackBox(channel, 2).problem(1)
+        for _ in range(5000):
+            f(1.0, 1.0)
+    idle, busy = process.counted()
+    assert idle.cpu_s == 0.0
+    assert 0.0 < busy.cpu_s < 5.0
+
+
+def test_a_process_that_died_is_an_error():
+    process = Answerer(FUNCTIONS, None)
+    with process.serve(box_of(1.0)):
+        os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(OSError, match=r"died|reset"):
+        process.counted()
+    process.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Darwin has no such flags")
+def test_it_cannot_be_looked_into(process):
+    with process.serve(box_of(1.0)) as channel:
+        blackbox.BlackBox(channel, 2).problem(0)(1.0, 1.0)
+        facts = os.stat(f"/proc/{process.pid}/environ")
+        assert facts.st_uid == 0  # what is not dumpable belongs to root, whoever runs it
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it ends by its socket, when it next looks")
+def test_it_dies_with_its_host_even_while_it_computes():
+    host = f"""
+import sys, time
+from pathlib import Path
+from progevo.sandbox import blackbox
+from progevo.sandbox.answerer import Answerer
+from progevo.types import BlackBox
+process = Answerer(Path({str(FUNCTIONS)!r}), None)
+channel = process.serve(BlackBox(file=Path({str(FUNCTIONS)!r}), problems=(0.0,), arity=2, budget=9))
+blackbox.BlackBox(channel, 2).problem(0)(1.0, 1.0)
+print(process.pid, flush=True)
+blackbox.BlackBox(channel, 2).problem(0)(-2.0, 600.0)
+"""
+    with subprocess.Popen([sys.executable, "-c", host], stdout=subprocess.PIPE) as started:
+        pid = int(started.stdout.readline())
+        assert psutil.pid_exists(pid)
+        started.kill()
+    deadline = time.monotonic() + 10
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not alive(pid)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_run_without_a_black_box_starts_no_process(monkeypatch):
+    monkeypatch.setattr(answerer, "Answerer", None)
+    job = type("Job", (), {"inputs": type("Inputs", (), {"black_box": None})})
+    with answerer.Answerers().asked(job) as talk:
+        talk.end()
+    assert talk.counts == ()
