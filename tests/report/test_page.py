@@ -204,6 +204,7 @@ def test_visible_leaves_no_hidden_character_and_no_other_text_changed():
 
 def test_the_command_that_runs_it_again(wandered):
     reading = read(wandered())
+    assert reading.record.start is not None
     assert command(reading) == "the Python program that called progevo.run"
     for settings in ({"task": "s3e1"}, {"openevolve": ["program.py", "evaluator.py"]}):
         start = msgspec.structs.replace(reading.record.start, settings=settings)
