@@ -23,6 +23,7 @@ from progevo.evaluate import evaluate
 from progevo.holdout import check_parts
 from progevo.sandbox import Sandbox
 from progevo.types import Candidate, GatePolicy, Outcome, Program
+from progevo.wrong_programs import ECHO, NONSENSE, SPOIL, SPOILT_BY, SPY
 
 #: `note` is worth a look; only `wrong` is a no.
 Word = Literal["ok", "note", "wrong"]
@@ -33,82 +34,6 @@ ENDLESS_S = 3
 MUCH = 0.5
 #: How close a metric and what its own cases say must be, relative to the larger.
 CLOSE = 1e-6
-
-#: Answers that no task asks for, and what they are called.
-NONSENSE = {
-    "None": "None",
-    "a text": "'nonsense'",
-    "not a number": "float('nan')",
-    "an infinite number": "float('inf')",
-    "an empty list": "[]",
-    "an object": "object()",
-}
-#: What is added to every number of the seed's answers, to see whether the score notices.
-SPOILT_BY = (1000, -1000)
-
-#: Finds the files it is asked for, and says what its arguments are made of: one line of JSON in the log.
-SPY = """
-import json, os, sys
-
-LOOK_FOR = {paths!r}
-
-def readable(path):
-    try:
-        with open(path, "rb") as file:
-            file.read(1)
-        return True
-    except OSError:
-        return False
-
-def importable(name):
-    try:
-        __import__(name)
-        return True
-    except BaseException:
-        return False
-
-def parts(value):
-    if isinstance(value, dict):
-        return [key for key in list(value)[:8] if isinstance(key, str)]
-    return list(range(min(len(value), 4))) if isinstance(value, (list, tuple)) else []
-
-def {entry}(*args, **kwargs):
-    found = {{
-        "readable": [path for path in LOOK_FOR if readable(path)],
-        "importable": [name for name in {modules!r} if importable(name)],
-        "parts": [[n, *more] for n, arg in enumerate(args[:4]) for more in [[], *([part] for part in parts(arg))]],
-    }}
-    sys.stderr.write("\\nspy: " + json.dumps(found) + "\\n")
-    sys.stderr.flush()
-    os._exit(0)
-"""
-
-ECHO = """
-def {entry}(*args, **kwargs):
-    value = args
-    for part in {path!r}:
-        value = value[part]
-    return value
-"""
-
-SPOIL = """
-
-
-def spoilt(value):
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [spoilt(each) for each in value]
-    if isinstance(value, dict):
-        return {{key: spoilt(each) for key, each in value.items()}}
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value + {amount} if number else value
-
-def spoilt_entry(*args, __seed={entry}, **kwargs):
-    return spoilt(__seed(*args, **kwargs))
-
-{entry} = spoilt_entry
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,16 @@ def compare(folders: Sequence[Path]) -> dict[str, Any]:
     }
 
 
+def named(folders: Sequence[Path]) -> dict[str, list[Path]]:
+    """The run folders by the name that each has in a comparison. Raises `RunError` as `compare` does."""
+    runs = {folder: read_result(folder / FILE if os.path.isdir(folder) else folder) for folder in folders}
+    found: dict[str, list[Path]] = {}
+    for folder, run in runs.items():
+        home = folder if os.path.isdir(folder) else folder.parent
+        found.setdefault(label(run, list(runs.values())), []).append(home)
+    return found
+
+
 def check_comparable(runs: Mapping[Path, Result]) -> None:
     """Raises `ConfigError`, with the numbers, where a comparison would not be one of equals."""
     (one, first), *others = runs.items()

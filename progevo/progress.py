@@ -65,7 +65,7 @@ class Lines:
         """Where to find it all."""
         assert self._plan is not None
         folder = self._plan.folder
-        self.say(f"written to {folder}: best.py, result.json and every candidate (progevo show {folder} NODE)")
+        self.say(f"written to {folder}: report.html, best.py, result.json, all candidates (progevo show {folder} NODE)")
 
     def unfinished(self) -> None:
         """How to go on with a run that was stopped."""

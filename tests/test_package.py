@@ -72,6 +72,9 @@ def test_wheel_holds_one_name_and_every_file(repo: Path, archives: Path) -> None
     # Read as files, never imported as a package: what new-task copies.
     assert {f"progevo/starter/{name}" for name in ("moves.py", "prompt.md", "seed.py", "task.py")} <= set(names)
     assert "progevo/py.typed" in names
+    page = {path.relative_to(repo).as_posix() for path in (repo / "progevo/report/browser").iterdir()}
+    assert page
+    assert page <= set(names)
 
 
 def test_a_wheel_of_the_sdist_is_the_same(archives: Path) -> None:

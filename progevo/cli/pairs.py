@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from progevo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from progevo.config import Settings
+    from progevo.domain import Domain
 
 Command = Callable[..., None]
 
@@ -51,3 +55,12 @@ def pair_flags(flags: dict[str, Any], config: Path | None) -> tuple[Mapping[str,
         flags |= {"openevolve_config": os.path.abspath(config), "drop_key": list(drop)}
         return read_pair(*files, configuration=config, drop=drop).settings, None
     return read_pair(*files, drop=drop).settings, config
+
+
+def pair_domain(settings: Settings) -> Domain:
+    """The task that the settings of a run with a pair name."""
+    from progevo.openevolve import read_pair
+
+    program, evaluator = map(Path, settings.openevolve)
+    config = Path(settings.openevolve_config) if settings.openevolve_config is not None else None
+    return read_pair(program, evaluator, configuration=config, drop=settings.drop_key).domain

@@ -6,20 +6,25 @@ import os
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from progevo.cli.group import bytes_of, data_option, domain_of, json_option, main, show, source_of, task_option
-from progevo.errors import RunError
+from progevo.errors import ConfigError, RunError
 from progevo.show import node_facts, node_lines, outcome_facts, reply_facts, reply_lines, result_lines, usage_lines
+
+if TYPE_CHECKING:
+    from progevo.record import Record
 
 
 @main.command("show", short_help="A run's result, or one node of it.")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.argument("node", type=int, required=False)
+@click.option("--diff", "differs", is_flag=True, help="What the node changed of its parent's program.")
 @click.option("--replies", is_flag=True, help="What the model channel did: every reply, and how many were damaged.")
 @json_option
-def show_run(path: Path, node: int | None, replies: bool, as_json: bool) -> None:
+def show_run(path: Path, node: int | None, differs: bool, replies: bool, as_json: bool) -> None:
     """A run's result, or one NODE of it, or its replies: PATH is a run folder or a result.json."""
     from progevo.journal import read_run
     from progevo.result import FILE, read_result
@@ -30,8 +35,13 @@ def show_run(path: Path, node: int | None, replies: bool, as_json: bool) -> None
         if not 0 <= node < len(record.nodes):
             told = f"its nodes are 0 to {len(record.nodes) - 1}" if record.nodes else "it holds no scored program"
             raise RunError(f"there is no node {node} in {path}; {told}")
+        if differs:
+            _show_difference(record, node, as_json)
+            return
         found = node_facts(record, node)
         show(found, as_json, lambda: node_lines(found))
+    elif differs:
+        raise ConfigError("--diff shows what one node changed: name the node (progevo show RUN NODE --diff)")
     elif replies:
         channel = reply_facts(read_run(folder))
         show(channel, as_json, lambda: reply_lines(channel))
@@ -43,6 +53,16 @@ def show_run(path: Path, node: int | None, replies: bool, as_json: bool) -> None
     else:
         result = read_result(path / FILE if path == folder else path)
         show(result, as_json, lambda: result_lines(result))
+
+
+def _show_difference(record: Record, node: int, as_json: bool) -> None:
+    """Coloured on a terminal, plain elsewhere."""
+    from progevo.report.difference import difference
+
+    colours = {"new": "green", "gone": "red", "place": "cyan"}
+    lines = difference(record, node)
+    facts = {"node": node, "parent": record.nodes[node].parent, "lines": [line for _, line in lines]}
+    show(facts, as_json, lambda: [click.style(line, fg=colours.get(kind)) for kind, line in lines] or ["the same text"])
 
 
 @main.command()

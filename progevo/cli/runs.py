@@ -1,7 +1,8 @@
-"""Commands that run a search, or go on with one: run, resume, report, replay, compare."""
+"""Commands that run a search, or go on with one: run, resume, replay, compare."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,35 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from progevo.cli.budgets import budget_of, budget_options, caps_of
 from progevo.cli.group import data_option, draining, json_option, main, show, task_option
 from progevo.cli.models import model_flags, model_options
-from progevo.cli.pairs import pair_flags, pair_options
-from progevo.errors import ConfigError
+from progevo.cli.pairs import pair_domain, pair_flags, pair_options
+from progevo.errors import ConfigError, ProgevoError, RunError
 from progevo.show import preview_lines, replay_lines, result_lines
 
 if TYPE_CHECKING:
     from progevo.budget import Budget
     from progevo.config import Settings
     from progevo.domain import Domain
-
-Command = Callable[..., None]
-
-
-def budget_options(command: Command) -> Command:
-    """The caps that both `run` and `resume` take."""
-    for option in reversed(
-        (
-            click.option("--max-evaluations", type=int, help="Runs in the sandbox, the held-out ones aside."),
-            click.option("--max-minutes", type=float, help="Wall time; what is in flight is finished."),
-            click.option("--max-calls", type=int, help="Replies drawn from models."),
-            click.option("--max-tokens", type=int, help="Tokens of all replies (of one: --reply-tokens)."),
-            click.option("--max-cost", type=float, help="US dollars that models may cost."),
-            click.option("--patience", type=int, help="Candidates in a row without a new best."),
-            click.option("--target", type=float, help="A value of the metric on search that is good enough."),
-        )
-    ):
-        command = option(command)
-    return command
 
 
 @main.command(short_help="Search for a better program.")
@@ -102,7 +85,7 @@ def run(
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
     beneath, config = pair_flags(flags, config)
     settings = read_settings(config, model_flags(flags), beneath)
-    domain, budget = _domain(settings), _budget(settings)
+    domain, budget = _domain(settings), budget_of(settings)
     if dry_run:
         plan = preview(domain, settings, budget)
         show(plan, as_json, lambda: preview_lines(plan))
@@ -168,30 +151,19 @@ def resume(
     _session(
         settings,
         domain,
-        replace(read_run(folder).budget, **_caps(caps)),
+        replace(read_run(folder).budget, **caps_of(caps)),
         folder,
         lambda **session: go_on(
             folder,
             domain,
             more=_more(iterations),
-            budget=_caps(caps),
+            budget=caps_of(caps),
             allow_drift=allowed,
             sandbox=settings.sandbox,
             **session,
         ),
         as_json,
     )
-
-
-@main.command(short_help="Write a run's result anew.")
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
-@json_option
-def report(folder: Path, as_json: bool) -> None:
-    """Write result.json and best.py of a run anew from its journal, finished or not."""
-    from progevo.run import report as write
-
-    result = write(folder)
-    show(result, as_json, lambda: result_lines(result))
 
 
 @main.command(short_help="A run's tree once more.")
@@ -231,6 +203,7 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
 @click.option("--schedule", help="serial, ordered, sync or async.")
 @click.option("--proposer", help="Who writes candidates.  [default: mutate]")
 @click.option("--out", type=click.Path(path_type=Path), help="Where the runs go.  [default: under runs/]")
+@click.option("--html", type=click.Path(path_type=Path), help="Also write the comparison as a page.")
 @data_option
 @json_option
 def compare(
@@ -239,6 +212,7 @@ def compare(
     searches: tuple[str, ...],
     seeds: int | None,
     out: Path | None,
+    html: Path | None,
     as_json: bool,
     **flags: Any,
 ) -> None:
@@ -254,6 +228,11 @@ def compare(
         raise ConfigError("compare takes runs that are there, or --task and --search to make them, not both")
     made = folders or tuple(_runs_to_compare(task, searches, 3 if seeds is None else seeds, out, flags))
     found = measure(made)
+    if html is not None:
+        from progevo.compare import named
+        from progevo.report.comparison import write_comparison
+
+        write_comparison(html, found, named(made))
     show(found, as_json, lambda: compare_lines(found))
 
 
@@ -275,7 +254,7 @@ def _runs_to_compare(
             domain,
             search=search,
             proposer=settings.chosen_proposer,
-            budget=_budget(settings),
+            budget=budget_of(settings),
             workers=settings.workers,
             schedule=settings.schedule,
             seed=seed,
@@ -294,11 +273,12 @@ def _session(
     start: Callable[..., dict[str, Any]],
     as_json: bool,
 ) -> None:
-    """One session of a run: opens its proposer, shows its progress, hears interrupts, prints its result."""
+    """One session of a run: opens its proposer, shows progress, hears interrupts, prints its result, writes a page."""
     from progevo.holdout import blind
     from progevo.progress import open_progress
     from progevo.propose import close
     from progevo.propose.open import open_proposer
+    from progevo.report import write_page
 
     progress = open_progress()
     proposer = open_proposer(
@@ -309,12 +289,17 @@ def _session(
         try:
             result = start(proposer=proposer, progress=progress, stop=stop)
             whole = not stop.is_set()
+        except ProgevoError:  # what was found until then is there to be looked at
+            with contextlib.suppress(RunError):
+                write_page(folder)
+            raise
         finally:
             close(proposer)
             progress.close()
             if not whole:
                 progress.unfinished()
     show(result, as_json, lambda: result_lines(result))
+    write_page(folder)
     progress.done()
     if not whole:
         sys.exit(130)
@@ -341,43 +326,10 @@ def _domain(settings: Settings) -> Domain:
     from progevo.domain import find_domain
 
     if settings.openevolve:
-        domain = _pair(settings)
+        domain = pair_domain(settings)
     else:
         domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
     return replace(domain, limits=apply_limits(domain.limits, settings.limits))
-
-
-def _pair(settings: Settings) -> Domain:
-    from progevo.openevolve import read_pair
-
-    program, evaluator = map(Path, settings.openevolve)
-    config = Path(settings.openevolve_config) if settings.openevolve_config is not None else None
-    return read_pair(program, evaluator, configuration=config, drop=settings.drop_key).domain
-
-
-def _budget(settings: Settings) -> Budget:
-    from progevo.budget import Budget
-
-    names = ("max_evaluations", "max_minutes", "max_calls", "max_tokens", "max_cost")
-    caps = {name: getattr(settings, name) for name in names}
-    return Budget(
-        iterations=settings.iterations, **_caps({**caps, "patience": settings.patience, "target": settings.target})
-    )
-
-
-def _caps(given: dict[str, Any]) -> dict[str, Any]:
-    """Caps by the names of `Budget`, as far as they were given."""
-    minutes = given["max_minutes"]
-    caps = {
-        "evaluations": given["max_evaluations"],
-        "seconds": minutes * 60 if minutes is not None else None,
-        "calls": given["max_calls"],
-        "tokens": given["max_tokens"],
-        "cost_usd": given["max_cost"],
-        "patience": given["patience"],
-        "target": given["target"],
-    }
-    return {name: value for name, value in caps.items() if value is not None}
 
 
 def _more(text: str | None) -> int:
