@@ -1,28 +1,34 @@
-"""Progress on stderr: one live line on a terminal, one plain line a candidate elsewhere."""
+"""Progress on stderr: one live panel on a terminal, one plain line a candidate elsewhere."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
 from progevo.holdout import planning_line
 from progevo.types import Node
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+    from rich.live import Live as Drawn
 
+    from progevo.panel import Panel
     from progevo.plan import Plan
+    from progevo.record import Record
+
+#: How often the panel is drawn anew.
+REFRESHES_PER_S = 2
 
 
 class Lines:
-    """Plain lines: for pipes, files and logs. Also what the live form prints above its bar."""
+    """Plain lines: for pipes, files and logs. Also what the live form prints above its panel."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._plan: Plan | None = None
 
-    def started(self, plan: Plan) -> None:
+    def started(self, plan: Plan, record: Record) -> None:
         self._plan = plan
         domain, box = plan.domain, plan.confinement
         rows = f", {domain.data.rows} rows" if domain.data.rows is not None else ""
@@ -61,16 +67,24 @@ class Lines:
     def testing(self, best: Node) -> None:
         self.say(f"scoring the seed and the best (node {best.index}) on the held-out part")
 
-    def done(self) -> None:
-        """Where to find it all."""
+    def done(self, *, whole: bool) -> None:
+        """Where to find it all, and how to go on; `whole` is a run that was not stopped."""
         assert self._plan is not None
-        folder = self._plan.folder
-        self.say(f"written to {folder}: report.html, best.py, result.json, all candidates (progevo show {folder} NODE)")
+        folder, named = self._plan.folder, self._named()
+        self.say(f"page      {folder / 'report.html'} (progevo report {named} --open)")
+        self.say(f"best      {folder / 'best.py'}; any other candidate: progevo show {named} NODE")
+        if whole:
+            self.say(f"resume    progevo resume {named} --iterations +{self._plan.iterations}")
 
     def unfinished(self) -> None:
         """How to go on with a run that was stopped."""
         if self._plan is not None:
-            self.say(f"progevo resume {self._plan.folder} goes on with it")
+            self.say(f"progevo resume {self._named()} goes on with it")
+
+    def _named(self) -> str:
+        """The folder as a shell takes it."""
+        assert self._plan is not None
+        return shlex.quote(str(self._plan.folder))
 
     def close(self) -> None: ...
 
@@ -79,43 +93,52 @@ class Lines:
 
 
 class Live(Lines):
-    """A bar with the best so far and the outcomes by status; the plan stands above it."""
+    """One panel that is drawn anew in its place, with new bests above it; see `progevo.panel`."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
-        self._counts: Counter[str] = Counter()
-        self._bar: Bar | None = None
+        self._panel: Panel | None = None
+        self._live: Drawn | None = None
 
-    def started(self, plan: Plan) -> None:
+    def started(self, plan: Plan, record: Record) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.live import Live as Drawn
 
-        super().started(plan)
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        self._bar = Progress(*columns, console=Console(file=self._stream))
-        self._bar.add_task("scoring the seed", total=plan.iterations)
-        self._bar.start()
+        from progevo.panel import Panel
+
+        super().started(plan, record)
+        self._panel = panel = Panel(plan, record)
+        self._live = Drawn(
+            console=Console(file=self._stream), get_renderable=panel.__rich__, refresh_per_second=REFRESHES_PER_S
+        )
+        self._live.start()
 
     def told(self, node: Node, best: Node) -> None:
-        assert self._bar is not None and self._plan is not None
-        self._counts[node.outcome.status] += 1
-        metric = self._plan.domain.metric
         if node.index == best.index:
-            self.say(self.line(node, best))
-        failed = ", ".join(f"{count} {status}" for status, count in sorted(self._counts.items()) if status != "ok")
-        text = f"best on search {metric.value(best.score):.5f} {metric.name}, {self._plan.domain.data.source}"
-        task = self._bar.task_ids[0]
-        self._bar.update(task, completed=node.index, description=f"{text}; {failed}" if failed else text)
+            super().told(node, best)
+
+    def stopping(self, in_flight: int) -> None:
+        super().stopping(in_flight)
+        self._do(f"waiting for {in_flight} in flight")
+
+    def testing(self, best: Node) -> None:
+        super().testing(best)
+        self._do("scoring the seed and the best on the held-out part")
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._panel is not None and self._live is not None:
+            self._panel.close()
+            self._live.stop()
 
     def say(self, text: str) -> None:
-        if self._bar is not None and self._bar.live.is_started:
-            self._bar.console.print(text, markup=False, highlight=False)
+        if self._live is not None and self._live.is_started:
+            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
             super().say(text)
+
+    def _do(self, what: str) -> None:
+        assert self._panel is not None
+        self._panel.doing = what
 
 
 def metric_words(plan: Plan) -> str:
@@ -126,5 +149,6 @@ def metric_words(plan: Plan) -> str:
 
 
 def open_progress() -> Lines:
-    """Live on a terminal, plain elsewhere."""
-    return Live() if sys.stderr is not None and sys.stderr.isatty() else Lines()
+    """Live on a terminal that can move its cursor, plain elsewhere."""
+    moves = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return Live() if sys.stderr is not None and sys.stderr.isatty() and moves else Lines()

@@ -678,7 +678,7 @@ def test_the_test_part_is_sealed_from_the_proposer_and_the_loop(tmp_path, monkey
 
 def test_the_loop_itself_cannot_look_before_the_end(tmp_path, monkeypatch):
     class Peeking(Silence):
-        def started(self, plan):
+        def started(self, plan, record):
             self.domain = plan.domain
 
         def told(self, node, best):

@@ -300,7 +300,7 @@ def _session(
                 progress.unfinished()
     show(result, as_json, lambda: result_lines(result))
     write_page(folder)
-    progress.done()
+    progress.done(whole=whole)
     if not whole:
         sys.exit(130)
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import time
 from typing import Any
 
+#: Names as scripts/lib.sh knows them.
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+#: How long the browser may take over anything before it is taken for dead; the machine may be busy with other tests.
+PATIENCE_S = 180.0
+#: It is a guest on the machine and shows what is on its disk: nothing is looked up, /dev/shm may be small.
+OPTIONS = """--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-extensions --no-first-run
+    --disable-background-networking --disable-component-update --remote-debugging-pipe""".split()
 
 
 class Browser:
@@ -19,10 +28,9 @@ class Browser:
     def __init__(self, profile: str) -> None:
         assert CHROMIUM is not None
         (ours_in, theirs_out), (theirs_in, ours_out) = os.pipe(), os.pipe()
-        options = f"--headless=new --no-sandbox --disable-gpu --remote-debugging-pipe --user-data-dir='{profile}'"
-        command = f"exec {CHROMIUM} {options} about:blank 3<&{theirs_in} 4>&{theirs_out}"
+        command = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self.process = subprocess.Popen(
-            ["bash", "-c", command],
+            ["bash", "-c", command, "bash", CHROMIUM, *OPTIONS, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(theirs_in, theirs_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -34,10 +42,15 @@ class Browser:
         self._session: str | None = None
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+            self.call("Page.bringToFront")  # keys go to the page in front
+        except BaseException:
+            self.close()
+            raise
 
     def call(self, method: str, **parameters: Any) -> Any:
         self._number += 1
@@ -58,9 +71,9 @@ class Browser:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def until(self, expression: str, seconds: float = 30.0) -> Any:
-        """The first worth of an expression that is true."""
-        end = time.monotonic() + seconds
+    def until(self, expression: str) -> Any:
+        """The first worth of an expression that is true: the page has its own time to follow an event."""
+        end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if found := self.evaluate(expression):
                 return found
@@ -82,14 +95,15 @@ class Browser:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def close(self) -> None:
-        self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # its renderers too, which would outlive it for a while
         self.process.wait()
         os.close(self._in)
         os.close(self._out)
 
     def _next(self) -> Any:
         while b"\0" not in self._left:
-            assert select.select([self._in], [], [], 60)[0], "the browser does not answer"
+            assert select.select([self._in], [], [], PATIENCE_S)[0], "the browser does not answer"
             part = os.read(self._in, 1 << 16)
             assert part, "the browser ended"
             self._left += part

@@ -33,10 +33,10 @@ def test_a_run_is_looked_at_from_disk(browser, wandered):
     best = record.best_node()
     assert "the best" in browser.evaluate(HEADLINE)
     browser.key("s")
-    assert browser.evaluate(HEADLINE).endswith("node 0, the seed")
+    browser.until(f"{HEADLINE}.endsWith('node 0, the seed')")
     # The best is clicked where the plot shows it: its mark says who it is.
-    spot = browser.evaluate(
-        """(async () => {
+    spot = browser.until(
+        """(() => {
           const canvas = document.querySelector("#plot canvas");
           canvas.scrollIntoView();
           const box = canvas.getBoundingClientRect();
@@ -48,21 +48,23 @@ def test_a_run_is_looked_at_from_disk(browser, wandered):
         })()""".replace("BEST", str(best.index))
     )
     browser.click(*spot)
-    assert browser.evaluate("location.hash") == f"#node={best.index}"
+    browser.until(f"location.hash === '#node={best.index}'")
+    browser.until(f"{HEADLINE}.includes('node {best.index}')")
     new = browser.evaluate("[...document.querySelectorAll('#code .line.new code')].map((each) => each.textContent)")
     assert [line for line in new if line] != []
     assert set(new) <= set(best.candidate.program.source.split("\n"))
     failed = sum(not node.outcome.ok for node in record.nodes)
     browser.evaluate("(() => { const kind = document.querySelector('#rows select'); kind.value = 'failed';"
                      " kind.dispatchEvent(new Event('change')); })()")  # fmt: skip
-    assert browser.evaluate("document.querySelector('#rows .bar .quiet').textContent") == f"{failed} of 81"
+    browser.until(f"document.querySelector('#rows .bar .quiet').textContent === '{failed} of 81'")
     browser.evaluate("location.hash = '#node=7'")
     browser.until(f"{HEADLINE}.includes('node 7')")
     browser.evaluate("history.back()")
     browser.until(f"{HEADLINE}.includes('node {best.index}')")
-    before = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    before = browser.evaluate(ground)
     browser.key("t")
-    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    browser.until(f"{ground} !== '{before}'")
     assert browser.complaints == []
     assert browser.requests == [address]
 
@@ -73,8 +75,8 @@ def test_islands_are_looked_at(browser, wandered):
     node = browser.evaluate(
         "(() => { const cell = document.querySelector('.cell'); cell.click(); return cell.title; })()"
     )
-    assert browser.evaluate("location.hash") == f"#node={node.split()[1]}"
-    assert "selected" in browser.evaluate("document.querySelector('.cell').className")
+    browser.until(f"location.hash === '#node={node.split()[1]}'")
+    browser.until("document.querySelector('.cell').className.includes('selected')")
     assert browser.complaints == []
 
 
@@ -113,7 +115,7 @@ def test_the_live_page_grows_with_its_run(browser, wandered, tmp_path):
             browser.until(f"{count} === '81 of 81'")
             assert first != "81 of 81"
             assert "node 3" in browser.evaluate(HEADLINE)
-            assert browser.evaluate("document.querySelector('#cards dd').firstChild.textContent") == "ended: iterations"
+            browser.until("document.querySelector('#cards dd').firstChild.textContent === 'ended: iterations'")
         finally:
             viewer.shutdown()
             thread.join()

@@ -85,12 +85,12 @@ def test_view_prints_where_it_is_and_ends_with_an_interrupt(copy):
     )
     try:
         address = process.stdout.readline().split()[0]
-        connection = http.client.HTTPConnection("127.0.0.1", int(address.rstrip("/").rsplit(":", 1)[1]), timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", int(address.rstrip("/").rsplit(":", 1)[1]), timeout=180)
         connection.request("GET", "/runs/run/")
         assert connection.getresponse().status == 200
         connection.close()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=180) == 0
     finally:
         process.kill()
         process.communicate()

@@ -37,7 +37,7 @@ def serving(path):
 
 def ask(viewer, path, *, method="GET", host=None, **headers):
     """Status, headers, text."""
-    connection = http.client.HTTPConnection(ADDRESS, viewer.server_port, timeout=20)
+    connection = http.client.HTTPConnection(ADDRESS, viewer.server_port, timeout=180)
     connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
     for name in [f"{ADDRESS}:{viewer.server_port}"] if host is None else host:
         connection.putheader("Host", name)
