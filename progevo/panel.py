@@ -71,9 +71,9 @@ class Panel:
         if not record.nodes:
             return "scoring the seed"
         metric, which = domain.metric, f"node {record.best}" if record.best else "the seed"
-        unit = f" {metric.unit}" if metric.unit else ""
-        seed = f"; seed {metric.value(record.nodes[0].score):.5f}" if record.best else ""
-        return f"{metric.value(record.best_score):.5f}{unit} {metric.name} ({which}){seed}; {domain.data.source}"
+        unit = f" in {metric.unit}" if metric.unit else ""
+        seed = f"; seed {metric.value(record.nodes[0].score):.6g}" if record.best else ""
+        return f"{metric.value(record.best_score):.6g} {metric.name}{unit} ({which}){seed}; {domain.data.source}"
 
     def _failed(self) -> str:
         counts = Counter(node.outcome.status for node in self._record.nodes if not node.outcome.ok)
@@ -82,14 +82,17 @@ class Panel:
 
     def _rate(self) -> str:
         told, seconds = self._used()["iterations"] - self._before["iterations"], self._clock() - self._began
-        return f"{60 * told / seconds:.3g} candidates a minute" if told and seconds else "not known yet"
+        if not told or not seconds:
+            return "not known yet"
+        a_minute = 60 * told / seconds
+        return f"{a_minute:,.{0 if a_minute >= 100 else 1}f} candidates a minute"
 
     def _left(self) -> str:
         spent, used = self._record.spent, self._used()
         at_most = {"tokens": spent.unknown_tokens, "cost_usd": spent.unknown_cost}
         words = []
         for name, cap in self._caps().items():
-            rest = max(0.0, cap - used[name])
+            rest = cap - min(cap, max(0.0, used[name]))
             words.append(f"at most {amount(rest, name)}" if at_most.get(name) else amount(rest, name))
         if (patience := self._plan.budget.patience) is not None:
             words.append(f"{max(0, patience - spent.since_best)} more without a new best")

@@ -2,6 +2,7 @@
 # The set-up that scripts/demo and scripts/test share. Sourced, never run.
 #
 #   set_up EXTRAS    leaves a private environment in $venv, with progevo and its locked packages
+#   want_browser     in CI, installs the browser in which tests look at the page
 #
 # PYTHON=/path/to/python chooses the interpreter, PROGEVO_VENV=/path the place of the environment
 # (.venv in the checkout otherwise). Ends with 2 where Python is missing, with 3 where bubblewrap is.
@@ -58,6 +59,19 @@ need_package() { # PACKAGE CODE REASON
 need_bubblewrap() {
   if [ "$(uname -s)" != Linux ] || command -v bwrap >/dev/null; then return; fi
   need_package bubblewrap 3 "bubblewrap (bwrap), which confines every candidate, is missing."
+}
+
+# In CI (`CI` is set) the page is looked at in a real browser. Elsewhere nobody gets 200 MB unasked.
+# Without one the tests say that they are skipped: so a failure to install is said, and ends nothing. `chromium` is the
+# package's name everywhere but on Ubuntu, where it is a snap, which containers cannot have; bring google-chrome there.
+want_browser() {
+  local name
+  [ -n "${CI:-}" ] || return 0
+  for name in chromium chromium-browser google-chrome; do # as tests/report/browser.py looks for them
+    if command -v "$name" >/dev/null; then return; fi
+  done
+  (need_package chromium 1 "Chromium, in which tests look at the result page, is missing.") ||
+    say "Going on without Chromium: tests/report/test_browser.py will be skipped."
 }
 
 # ---- Python

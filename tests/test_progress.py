@@ -65,11 +65,12 @@ def test_the_panel_by_hand(tmp_path):
     assert which > 0
     assert shown["title"] == "plain, era, seed 3"
     assert shown["count"] == "4/40"
-    assert shown["best on search"].startswith(f"{best:.5f} distance (node {which}); seed {worst:.5f}; ")
-    assert shown["rate"] == "3 candidates a minute"  # the seed and four more in 100 s
+    assert shown["best on search"].startswith(f"{best:.6g} distance (node {which}); seed {worst:.6g}; ")
+    assert shown["rate"] == "3.0 candidates a minute"  # the seed and four more in 100 s
     assert shown["left"] == "36 iterations"
     assert shown["end"] == "about 10:12, in 12 min 00 s, by iterations"  # 36 times 20 s
     assert (progress.first["count"], progress.first["best on search"]) == ("0/40", "scoring the seed")
+    assert progress.first["left"] == "40 iterations"
     assert (progress.first["rate"], progress.first["end"]) == ("not known yet", "not known yet")
 
 
@@ -121,7 +122,7 @@ def test_a_resumed_run_knows_what_was_before_and_its_rate_is_its_own(tmp_path):
     assert progress.first["failed"].startswith(f"{failed} of 21: ")
     assert progress.first["left"] == "20 iterations"
     assert progress.first["end"] == "not known yet"
-    assert progress.drawn["rate"] == "3 candidates a minute"  # four in 80 s
+    assert progress.drawn["rate"] == "3.0 candidates a minute"  # four in 80 s
     assert progress.drawn["end"] == "about 10:05, in 5 min 20 s, by iterations"
 
 
@@ -132,7 +133,7 @@ def test_names_are_text_and_never_mark_up(tmp_path):
     }
     shown = watched(tmp_path, iterations=5, task=named).drawn
     assert shown["title"] == "[red]x[/red], era, seed 0"
-    assert " [/] [bold]d (" in shown["best on search"]
+    assert " [bold]d in [/] (" in shown["best on search"]
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_a_terminal_gets_one_panel_with_new_bests_above_it(tmp_path, terminal):
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
     last = text[text.rindex("╭") :]
     assert "30/30" in last
-    assert f"{result['best']['search']:.5f} distance (node {result['best']['node']})" in last
+    assert f"{result['best']['search']:.6g} distance (node {result['best']['node']})" in last
     for status, count in result["counts"].items():
         assert (f"{count} {status}" in last) == (count > 0 and status != "ok")
     assert "stopped by iterations" in last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import stat
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.report.browser import NAMES
 
 #: The real tools that the set-up may use; everything else on PATH is a stand-in.
 REAL = ("bash", "cat", "chmod", "cksum", "dirname", "env", "grep", "ls", "mkdir", "rm", "sh", "touch")
@@ -21,11 +24,17 @@ case "$*" in
   mkdir -p "$3/bin"
   cat >"$3/bin/python" <<'end'
 #!/bin/sh
-case "$*" in "-m pip "*) echo "$PWD: $*" >>"$STATE/pip"; exit "${{PIP_FAILS:-0}}" ;; esac
+case "$*" in
+"-m pip "*) echo "$PWD: $*" >>"$STATE/pip"; exit "${{PIP_FAILS:-0}}" ;;
+"-m pytest "*) echo "$*" >>"$STATE/pytest"; exit ;;
+esac
 exec {sys.executable!r} "$@"
 end
-  printf '#!/bin/sh\necho "progevo $*"\n' >"$3/bin/progevo"
-  chmod +x "$3/bin/python" "$3/bin/progevo"
+  for tool in progevo ruff mypy lint-imports sphinx-build; do
+    printf '#!/bin/sh\necho "%s $*"\n' "$tool" >"$3/bin/$tool"
+    chmod +x "$3/bin/$tool"
+  done
+  chmod +x "$3/bin/python"
   ;;
 *) exec {sys.executable!r} "$@" ;;
 esac
@@ -83,8 +92,15 @@ class Host:
 
     def demo(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs scripts/demo from elsewhere."""
+        return self._script("demo", *arguments, **environment)
+
+    def test(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs scripts/test from elsewhere."""
+        return self._script("test", *arguments, **environment)
+
+    def _script(self, name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.checkout / "scripts" / "demo", *arguments],
+            [self.checkout / "scripts" / name, *arguments],
             cwd=self.state,
             env={"PATH": str(self.bin), "STATE": str(self.state), "HOME": str(self.state), **environment},
             capture_output=True,
@@ -260,3 +276,58 @@ def test_nothing_is_installed_on_macos(host: Host) -> None:
     host.has(python3=PYTHON, uname="echo Darwin")
     host.lacks("bwrap")
     assert host.demo().returncode == 0
+
+
+PYTEST = "-m pytest -n 2 --dist loadfile tests/report"
+
+
+def test_ci_installs_the_browser_that_tests_look_at_the_page_in(host: Host) -> None:
+    host.has(python3=PYTHON, apt_get=INSTALL)
+    result = host.test("tests/report", CI="true")
+    assert result.returncode == 0, result.stderr + result.stdout
+    update, install = host.record("installs")
+    assert update == "apt-get update -qq"
+    assert install.startswith("apt-get install -y chromium --no-install-recommends ")
+    assert host.record("pytest") == [PYTEST]
+    assert "skipped" not in result.stderr
+
+
+def test_nobody_gets_a_browser_unasked(host: Host) -> None:
+    host.has(python3=PYTHON, apt_get=INSTALL)
+    for environment in ({}, {"CI": ""}):
+        assert host.test(**environment).returncode == 0
+    assert host.record("installs") == []
+
+
+@pytest.mark.parametrize("name", ["chromium", "chromium_browser", "google_chrome"])
+def test_the_browser_that_is_there_is_used(host: Host, name: str) -> None:
+    host.has(python3=PYTHON, apt_get=INSTALL, **{name: ""})
+    assert host.test(CI="true").returncode == 0
+    assert host.record("installs") == []
+
+
+def test_tests_go_on_where_no_browser_can_be_had(host: Host) -> None:
+    said = "Going on without Chromium: tests/report/test_browser.py will be skipped."
+    host.has(python3=PYTHON, apt_get=INSTALL + 'case "$*" in *chromium*) exit 100 ;; esac\n')
+    failing = host.test("tests/report", CI="true")
+    assert (failing.returncode, said in failing.stderr) == (0, True), failing.stderr
+    assert "That failed. Run this" in failing.stderr
+    assert len(host.record("installs")) == 2
+
+    host.ordinary_user()
+    refused = host.test("tests/report", CI="true")
+    assert (refused.returncode, said in refused.stderr) == (0, True), refused.stderr
+    assert "    sudo apt-get install -y chromium\n" in refused.stderr
+    assert len(host.record("installs")) == 2
+
+    host.lacks("apt-get")
+    none = host.test("tests/report", CI="true")
+    assert (none.returncode, said in none.stderr) == (0, True), none.stderr
+    assert host.record("pytest") == [PYTEST] * 3
+
+
+def test_both_look_for_the_same_browsers(repo: Path) -> None:
+    """A browser that the script takes for enough is one that the tests find."""
+    wanted = re.search(r"for name in (chromium .*); do", (repo / "scripts" / "lib.sh").read_text())
+    assert wanted is not None
+    assert wanted[1].split() == list(NAMES)

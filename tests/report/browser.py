@@ -12,8 +12,9 @@ import subprocess
 import time
 from typing import Any
 
-#: Names as scripts/lib.sh knows them.
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+#: scripts/lib.sh looks for the same.
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 
 #: How long the browser may take over anything before it is taken for dead; the machine may be busy with other tests.
 PATIENCE_S = 180.0
