@@ -85,6 +85,8 @@ class Llm:
             raise ConfigError(f"extra_body holds {', '.join(taken)}, which progevo sets; use the setting of that name")
         if _holds_none(self.extra_body):
             raise ConfigError("extra_body holds a null, which config.toml could not record; leave its key out")
+        if _holds_no_number(self.extra_body):
+            raise ConfigError("extra_body holds NaN or an infinity, which JSON cannot; give a finite number")
         check_base_url(self.base_url)
 
     def table(self) -> dict[str, Any]:
@@ -272,6 +274,14 @@ def _holds_none(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_holds_none, value.values()))
     return value is None or (isinstance(value, list) and any(map(_holds_none, value)))
+
+
+def _holds_no_number(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_no_number, value.values()))
+    if isinstance(value, list):
+        return any(map(_holds_no_number, value))
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _above_0(name: str, value: float | None) -> None:
