@@ -39,6 +39,9 @@ LEAST = {
 }
 
 
+#: The most that a setting of a call may be: the clocks of an operating system take no longer waits than some years.
+MOST = 1_000_000_000
+
 #: Keys of a request that have a setting of their own, or that would make one reply into several.
 OURS = ("model", "messages", "temperature", "max_tokens", "max_completion_tokens", "reasoning_effort", "seed", "n")
 
@@ -285,8 +288,8 @@ def _holds_no_number(value: Any) -> bool:
 
 
 def _above_0(name: str, value: float | None) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise ConfigError(f"{name} is {value}; it must be a number above 0")
+    if value is not None and not 0 < value <= MOST:
+        raise ConfigError(f"{name} is {value}; it must be a number above 0, and at most {MOST}")
 
 
 def _constants(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -271,6 +271,8 @@ def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path, task, progevo):
         (["--model", "m", "--extra-body", '{"a": [{"stop": null}]}'], "holds a null"),
         (["--model", "m", "--extra-body", '{"a": [{"b": NaN}]}'], "NaN or an infinity"),
         (["--model", "m", "--extra-body", '{"a": 1e999}'], "NaN or an infinity"),
+        (["--model", "m", "--call-timeout", "1e12"], "call_timeout is 1000000000000.0; it must be"),
+        (["--model", "m", "--call-deadline", "inf"], "call_deadline is inf; it must be"),
         (["--model", "m", "--reply-attempts", "0"], "above 0"),
         (["--model", "m", "--max-cost", "nan"], "at least 0"),
         (["--model", "m", "--max-tokens", "4096"], "--reply-tokens"),
