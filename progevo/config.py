@@ -39,6 +39,9 @@ LEAST = {
 }
 
 
+#: The most that a setting of a call may be: the clocks of an operating system take no longer waits than some years.
+MOST = 1_000_000_000
+
 #: Keys of a request that have a setting of their own, or that would make one reply into several.
 OURS = ("model", "messages", "temperature", "max_tokens", "max_completion_tokens", "reasoning_effort", "seed", "n")
 
@@ -85,6 +88,8 @@ class Llm:
             raise ConfigError(f"extra_body holds {', '.join(taken)}, which progevo sets; use the setting of that name")
         if _holds_none(self.extra_body):
             raise ConfigError("extra_body holds a null, which config.toml could not record; leave its key out")
+        if _holds_no_number(self.extra_body):
+            raise ConfigError("extra_body holds NaN or an infinity, which JSON cannot; give a finite number")
         check_base_url(self.base_url)
 
     def table(self) -> dict[str, Any]:
@@ -274,9 +279,17 @@ def _holds_none(value: Any) -> bool:
     return value is None or (isinstance(value, list) and any(map(_holds_none, value)))
 
 
+def _holds_no_number(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_no_number, value.values()))
+    if isinstance(value, list):
+        return any(map(_holds_no_number, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _above_0(name: str, value: float | None) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise ConfigError(f"{name} is {value}; it must be a number above 0")
+    if value is not None and not 0 < value <= MOST:
+        raise ConfigError(f"{name} is {value}; it must be a number above 0, and at most {MOST}")
 
 
 def _constants(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
