@@ -157,6 +157,24 @@ class Settings(Llm):
             raise ConfigError(f"the proposer {self.proposer!r} asks no model; leave out --model or --proposer")
         if self.proposer == "llm" and not self.model:
             raise ConfigError("the proposer llm asks a model; name one with --model NAME")
+        idle = self._idle()
+        if idle:
+            raise ConfigError(f"the proposer {self.chosen_proposer!r} has no use for {', '.join(idle)}; leave it out")
+
+    def _idle(self) -> list[str]:
+        """What is set about models, and would do nothing: they are not asked."""
+        word = self.chosen_proposer.partition(":")[0]
+        if word not in ("mutate", "recorded"):
+            return []
+        used = {"model", "base_url"}  # said above; may come from the environment
+        if word == "recorded":
+            used |= {"edit", "reply_attempts", "keep_replies"}
+        caps = [name for name in ("max_calls", "max_tokens", "max_cost") if getattr(self, name) is not None]
+        unset = Llm()
+        changed = [
+            entry.name for entry in dataclasses.fields(Llm) if getattr(self, entry.name) != getattr(unset, entry.name)
+        ]
+        return [name for name in (*changed, *caps) if name not in used]
 
     @property
     def llm(self) -> Llm:

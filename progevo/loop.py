@@ -18,7 +18,7 @@ from progevo.execute import open_executor
 from progevo.holdout import Seal
 from progevo.journal import Journal
 from progevo.plan import Plan, now
-from progevo.propose import Proposer, close
+from progevo.propose import Proposer, close, drain
 from progevo.record import Question, Record
 from progevo.sandbox import Sandbox
 from progevo.search import Search
@@ -167,6 +167,7 @@ class Loop:
             if self.stop.is_set() and not self.announced:
                 self.announced = True
                 self.progress.stopping(max(1, len(self.running)))
+                drain(self.proposer)
             if wait(futures, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED).done:
                 return
 
@@ -174,7 +175,9 @@ class Loop:
         try:
             verdict = self.running.pop(step).result()
         except (ProposerError, BudgetSpent) as error:
-            self.failure = self.failure or error  # what else is in flight is still told; the question stays open
+            # What else is in flight is still told; the question stays open. One that was told to end has not failed.
+            if not (self.announced and isinstance(error, ProposerError)):
+                self.failure = self.failure or error
             return
         self._tell(self.record.open[step], self.judge.settle(verdict))
         self._confirm()
