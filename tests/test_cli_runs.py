@@ -170,6 +170,7 @@ def test_wrong_use_of_resume_and_compare_ends_with_2_and_a_word(tmp_path, task):
         (("compare",), "no task was named"),
         (("compare", folder, "--seeds", "3"), "not both"),
         (("compare", "--task", task), "--search names each search"),
+        (("compare", "--task", task, "--search", "greedy", "--search", "nope", "--out", tmp_path / "none"), "'nope'"),
         (("run", "era", "--task", task, "--max-minutes", "-1"), "max_minutes is -1"),
         (("run", "era", "--task", task, "--schedule", "chaos", "--out", tmp_path / "x"), "the schedules are"),
         (("run", "era", "--task", task, "--acceptance", "x", "--out", tmp_path / "x"), "there are mean, no_regression"),

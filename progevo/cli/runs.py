@@ -243,9 +243,12 @@ def _runs_to_compare(
     from progevo.config import read_settings
     from progevo.plan import new_folder
     from progevo.run import run as start
+    from progevo.search.catalogue import make_search
 
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
     settings = read_settings(None, {**flags, "task": task})
+    for search in searches:  # a wrong word ends the comparison before the first run, not after it
+        make_search(search, {}, 0)
     domain = _domain(settings)
 
     def one(search: str, seed: int, folder: Path) -> None:
