@@ -26,6 +26,8 @@ from progevo.types import Candidate, Node, Outcome
 
 #: So many lost sandboxes one after another, and the host is not fit to go on.
 LOST_IN_A_ROW = 3
+#: How much of a failed seed's log is said.
+LOG_LENGTH = 1000
 #: How often the loop looks up from waiting, to hear whether it is to stop.
 LOOK_UP_S = 0.2
 
@@ -102,9 +104,9 @@ class Loop:
         if outcome.status == "sandbox_lost":
             raise SandboxUnavailable(f"the sandbox was lost while the seed ran: {outcome.reason}")
         if not outcome.ok:
-            raise TaskError(
-                f"the seed of the task {self.plan.domain.name!r} does not score: {outcome.status}, {outcome.reason}"
-            )
+            log = f"; its log ends:\n{outcome.log_tail.rstrip()[-LOG_LENGTH:]}" if outcome.log_tail.strip() else ""
+            name = self.plan.domain.name
+            raise TaskError(f"the seed of the task {name!r} does not score: {outcome.status}, {outcome.reason}{log}")
         self._tell(None, verdict)
         self.progress.told(self.record.nodes[0], self.record.nodes[0])
 

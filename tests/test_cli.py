@@ -217,7 +217,7 @@ def test_show_and_best_read_a_run(run_folder):
 
 def test_a_program_says_nothing_to_the_terminal_that_shows_it():
     found = {
-        **dict.fromkeys(("index", "parent", "origin", "status", "score", "reason", "program")),
+        **dict.fromkeys(("index", "parent", "origin", "status", "score", "reason", "stage", "program")),
         "metrics": {"\x1b[2J": 1.0},
         "measured": {},
         "log_tail": "\x1b]0;title\x07",

@@ -198,7 +198,7 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
 @click.option("--search", "searches", multiple=True, help="A search to run and compare; given again for each.")
 @click.option("--seeds", type=int, help="Seeds 0, 1, ... for each search.  [default: 3]")
 @click.option("--iterations", type=int, help="Candidates to propose in each run.  [default: 40]")
-@click.option("--max-evaluations", type=int, help="Runs in the sandbox, the same for each run.")
+@click.option("--max-evaluations", type=int, help="Candidates run in the sandbox, the same for each run.")
 @click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
 @click.option("--schedule", help="serial, ordered, sync or async.")
 @click.option("--proposer", help="Who writes candidates.  [default: mutate]")
@@ -299,7 +299,7 @@ def _session(
         finally:
             close(proposer)
             progress.close()
-            if not whole:
+            if not whole and not isinstance(sys.exc_info()[1], ConfigError):  # a mistake would only be made again
                 progress.unfinished()
     show(result, as_json, lambda: result_lines(result))
     write_page(folder)
