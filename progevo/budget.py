@@ -47,8 +47,10 @@ class Budget:
             if value is None:
                 continue
             least = {"iterations": 0, "target": -math.inf, "patience": 1, "evaluations": 1}.get(entry.name, 0.0)
-            if not math.isfinite(value) or value < least:
-                raise ConfigError(f"{entry.name} must be at least {least:g} (got {value})")
+            if not math.isfinite(value):
+                raise ConfigError(f"the budget of {entry.name} must be a finite number (got {value})")
+            if value < least:
+                raise ConfigError(f"the budget of {entry.name} must be at least {least:g} (got {value})")
 
     def caps(self) -> dict[str, float]:
         """Every cap that is set, iterations aside, by name."""

@@ -39,6 +39,9 @@ LEAST = {
 }
 
 
+#: The most that a setting of a call may be: the clocks of an operating system take no longer waits than some years.
+MOST = 1_000_000_000
+
 #: Keys of a request that have a setting of their own, or that would make one reply into several.
 OURS = ("model", "messages", "temperature", "max_tokens", "max_completion_tokens", "reasoning_effort", "seed", "n")
 
@@ -85,6 +88,8 @@ class Llm:
             raise ConfigError(f"extra_body holds {', '.join(taken)}, which progevo sets; use the setting of that name")
         if _holds_none(self.extra_body):
             raise ConfigError("extra_body holds a null, which config.toml could not record; leave its key out")
+        if _holds_no_number(self.extra_body):
+            raise ConfigError("extra_body holds NaN or an infinity, which JSON cannot; give a finite number")
         check_base_url(self.base_url)
 
     def table(self) -> dict[str, Any]:
@@ -152,6 +157,24 @@ class Settings(Llm):
             raise ConfigError(f"the proposer {self.proposer!r} asks no model; leave out --model or --proposer")
         if self.proposer == "llm" and not self.model:
             raise ConfigError("the proposer llm asks a model; name one with --model NAME")
+        idle = self._idle()
+        if idle:
+            raise ConfigError(f"the proposer {self.chosen_proposer!r} has no use for {', '.join(idle)}; leave it out")
+
+    def _idle(self) -> list[str]:
+        """What is set about models, and would do nothing: they are not asked."""
+        word = self.chosen_proposer.partition(":")[0]
+        if word not in ("mutate", "recorded"):
+            return []
+        used = {"model", "base_url"}  # said above; may come from the environment
+        if word == "recorded":
+            used |= {"edit", "reply_attempts", "keep_replies"}
+        caps = [name for name in ("max_calls", "max_tokens", "max_cost") if getattr(self, name) is not None]
+        unset = Llm()
+        changed = [
+            entry.name for entry in dataclasses.fields(Llm) if getattr(self, entry.name) != getattr(unset, entry.name)
+        ]
+        return [name for name in (*changed, *caps) if name not in used]
 
     @property
     def llm(self) -> Llm:
@@ -274,9 +297,17 @@ def _holds_none(value: Any) -> bool:
     return value is None or (isinstance(value, list) and any(map(_holds_none, value)))
 
 
+def _holds_no_number(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_no_number, value.values()))
+    if isinstance(value, list):
+        return any(map(_holds_no_number, value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _above_0(name: str, value: float | None) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise ConfigError(f"{name} is {value}; it must be a number above 0")
+    if value is not None and not 0 < value <= MOST:
+        raise ConfigError(f"{name} is {value}; it must be a number above 0, and at most {MOST}")
 
 
 def _constants(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

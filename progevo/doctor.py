@@ -11,6 +11,7 @@ from typing import Any
 from progevo.errors import SandboxUnavailable
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.probe import open_sandbox
+from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove as attack
 
 #: Kernel switches that forbid what Bubblewrap needs, and the value that allows it.
@@ -43,7 +44,7 @@ def examine(profile: str, form: str = "auto", *, prove: bool = False) -> dict[st
             confined = f"{seen.backend} {seen.version}, {seen.rung} form, profile {seen.profile}"
             found |= {"confinement": confined, "limits_refused": seen.limits_refused or "none"}
             if prove:
-                found["proof"] = attack(box)
+                found["proof"] = attack(box, load_profile(profile))
     except SandboxUnavailable as error:
         return {**found, "sandbox": str(error)}
     return {**found, "sandbox": "works"}

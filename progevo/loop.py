@@ -18,7 +18,7 @@ from progevo.execute import open_executor
 from progevo.holdout import Seal
 from progevo.journal import Journal
 from progevo.plan import Plan, now
-from progevo.propose import Proposer, close
+from progevo.propose import Proposer, close, drain
 from progevo.record import Question, Record
 from progevo.sandbox import Sandbox
 from progevo.search import Search
@@ -26,6 +26,8 @@ from progevo.types import Candidate, Node, Outcome
 
 #: So many lost sandboxes one after another, and the host is not fit to go on.
 LOST_IN_A_ROW = 3
+#: How much of a failed seed's log is said.
+LOG_LENGTH = 1000
 #: How often the loop looks up from waiting, to hear whether it is to stop.
 LOOK_UP_S = 0.2
 
@@ -102,9 +104,9 @@ class Loop:
         if outcome.status == "sandbox_lost":
             raise SandboxUnavailable(f"the sandbox was lost while the seed ran: {outcome.reason}")
         if not outcome.ok:
-            raise TaskError(
-                f"the seed of the task {self.plan.domain.name!r} does not score: {outcome.status}, {outcome.reason}"
-            )
+            log = f"; its log ends:\n{outcome.log_tail.rstrip()[-LOG_LENGTH:]}" if outcome.log_tail.strip() else ""
+            name = self.plan.domain.name
+            raise TaskError(f"the seed of the task {name!r} does not score: {outcome.status}, {outcome.reason}{log}")
         self._tell(None, verdict)
         self.progress.told(self.record.nodes[0], self.record.nodes[0])
 
@@ -167,6 +169,7 @@ class Loop:
             if self.stop.is_set() and not self.announced:
                 self.announced = True
                 self.progress.stopping(max(1, len(self.running)))
+                drain(self.proposer)
             if wait(futures, timeout=LOOK_UP_S, return_when=FIRST_COMPLETED).done:
                 return
 
@@ -174,7 +177,9 @@ class Loop:
         try:
             verdict = self.running.pop(step).result()
         except (ProposerError, BudgetSpent) as error:
-            self.failure = self.failure or error  # what else is in flight is still told; the question stays open
+            # What else is in flight is still told; the question stays open. One that was told to end has not failed.
+            if not (self.announced and isinstance(error, ProposerError)):
+                self.failure = self.failure or error
             return
         self._tell(self.record.open[step], self.judge.settle(verdict))
         self._confirm()

@@ -46,7 +46,7 @@ class Panel:
 
     def close(self) -> None:
         """The run is over: says when and why instead of estimating it."""
-        self.doing = f"at {self._now():%H:%M}, stopped by {self._record.stop_reason}"
+        self.doing = f"at {self._now():%H:%M}, stopped by {self._record.stop_reason or 'an error'}"
 
     def __rich__(self) -> Frame:
         plan, record = self._plan, self._record

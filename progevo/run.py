@@ -234,9 +234,10 @@ def _open_sandbox(
     if not isinstance(sandbox, str):
         return sandbox, None
     # Before a folder is made: a job that can never run is refused without a trace.
-    load_profile(domain.profile).check(job_of(domain, domain.seed, SEARCH))
+    profile = load_profile(domain.profile)
+    profile.check(job_of(domain, domain.seed, SEARCH))
     box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, sandbox)))
-    return box, prove(box)
+    return box, prove(box, profile)
 
 
 def _tell_spent(proposer: Proposer, record: Record) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from progevo import channel
 from progevo.record import Record
 from progevo.types import Outcome
+from progevo.visible import visible
 
 
 def words(value: Any) -> str:
@@ -27,6 +28,7 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
     return {
         "status": outcome.status,
         "reason": outcome.reason,
+        "stage": outcome.stage or None,
         "metrics": {name: value if math.isfinite(value) else None for name, value in outcome.metrics.items()},
         "measured": {"wall_s": usage.wall_s, "cpu_s": usage.cpu_s, "max_rss_bytes": usage.max_rss_bytes},
         "log_tail": outcome.log_tail,
@@ -123,13 +125,13 @@ def node_facts(record: Record, index: int) -> dict[str, Any]:
 
 
 def node_lines(found: dict[str, Any]) -> list[str]:
-    """A node: what became of it, its log, its program."""
-    names = ("index", "parent", "origin", "status", "score", "reason", "program")
+    """A node: what became of it, its log, its program; what a terminal would obey or hide is shown by its number."""
+    names = ("index", "parent", "origin", "status", "score", "reason", "stage", "program")
     lines = [f"{name:<9} {found[name]}" for name in names if found[name] not in (None, "")]
     lines += [f"{name:<9} {value:g}" for name, value in found["metrics"].items() if value is not None]
     lines += [f"{name:<9} {value:g}" for name, value in found["measured"].items() if value is not None]
     log = ["", "log (end):", found["log_tail"].rstrip()] if found["log_tail"].strip() else []
-    return [*lines, *log, "", (found["source"] or "").encode("utf-8", "replace").decode()]
+    return [visible(line) for line in (*lines, *log, "", found["source"] or "")]
 
 
 def reply_facts(record: Record) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from progevo.search.catalogue import SEARCHES
+from progevo.show import node_lines
 
 TASK = """
 from progevo import Domain, GatePolicy, Limits, Metric, Program
@@ -212,6 +213,19 @@ def test_show_and_best_read_a_run(run_folder):
     code, _, err = progevo("show", run_folder, "99")
     assert code == 2
     assert "its nodes are 0 to 4" in err
+
+
+def test_a_program_says_nothing_to_the_terminal_that_shows_it():
+    found = {
+        **dict.fromkeys(("index", "parent", "origin", "status", "score", "reason", "stage", "program")),
+        "metrics": {"\x1b[2J": 1.0},
+        "measured": {},
+        "log_tail": "\x1b]0;title\x07",
+        "source": "x = '\x1b[31m\u202e\ud800'\n\tpass\r\n",
+    }
+    shown = "\n".join(node_lines(found))
+    assert shown.endswith("x = '\\u001b[31m\\u202e\\ud800'\n\tpass\\u000d\n")
+    assert not set(shown) & {"\x1b", "\x07", "\r", "\u202e"}
 
 
 def test_a_run_without_a_result_is_shown_as_what_it_is(run_folder):

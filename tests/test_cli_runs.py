@@ -162,12 +162,15 @@ def test_wrong_use_of_resume_and_compare_ends_with_2_and_a_word(tmp_path, task):
     before = (folder / "journal.jsonl").read_bytes()
     for arguments, word in [
         (("resume", tmp_path / "nothing"), "is not a run folder"),
+        (("show", tmp_path / "nothing", 3), f"{tmp_path / 'nothing'} is not a run folder"),
+        (("show", tmp_path / "nothing", "--replies"), f"{tmp_path / 'nothing'} is not a run folder"),
         (("resume", folder, "--iterations", "3"), "takes +N"),
         (("resume", folder, "--allow-drift", "data"), "which has not changed"),
         (("replay", folder, "--rescore", "0"), "at least 1"),
         (("compare",), "no task was named"),
         (("compare", folder, "--seeds", "3"), "not both"),
         (("compare", "--task", task), "--search names each search"),
+        (("compare", "--task", task, "--search", "greedy", "--search", "nope", "--out", tmp_path / "none"), "'nope'"),
         (("run", "era", "--task", task, "--max-minutes", "-1"), "max_minutes is -1"),
         (("run", "era", "--task", task, "--schedule", "chaos", "--out", tmp_path / "x"), "the schedules are"),
         (("run", "era", "--task", task, "--acceptance", "x", "--out", tmp_path / "x"), "there are mean, no_regression"),

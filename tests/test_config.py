@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from progevo.config import Settings, apply_limits, read_settings
+from progevo.config import Settings, apply_limits, read_settings, settings_of
 from progevo.errors import ConfigError
 from progevo.types import Limits
 
@@ -69,3 +69,21 @@ def test_every_limit_can_be_changed_and_keeps_its_type():
 
 def test_settings_stand_for_themselves():
     assert read_settings(None, {"task": "toy"}) == Settings(task="toy")
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"temperature": ["0.3"]}, "temperature"),
+        ({"reply_attempts": 9}, "reply_attempts"),
+        ({"max_calls": 3}, "max_calls"),
+        ({"proposer": "recorded:x", "temperature": ["0.3"], "edit": "diff"}, "temperature"),
+    ],
+)
+def test_what_is_set_about_models_without_one_is_an_error(settings, named):
+    with pytest.raises(ConfigError, match=f"has no use for {named};"):
+        settings_of({"task": "s3e1", **settings})
+
+
+def test_what_a_recording_reads_of_a_models_settings_is_taken():
+    settings_of({"task": "s3e1", "proposer": "recorded:x", "edit": "diff", "reply_attempts": 2, "keep_replies": False})

@@ -796,7 +796,7 @@ def test_nothing_is_said_of_a_gain_where_the_best_is_the_seed(tmp_path):
     assert result["best"]["node"] == 0
     assert result["gain"] == {
         "search": 0.0, "test": 0.0, "test_se": None, "interval": None, "resolved": False, "resolvable": None,
-        "gap": 0.0, "catastrophic": None,
+        "gap": 0.0, "gained": None, "lost": None, "catastrophic": None,
     }  # fmt: skip
 
 

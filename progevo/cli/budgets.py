@@ -18,7 +18,7 @@ def budget_options(command: Command) -> Command:
     """The caps that both `run` and `resume` take."""
     for option in reversed(
         (
-            click.option("--max-evaluations", type=int, help="Runs in the sandbox, the held-out ones aside."),
+            click.option("--max-evaluations", type=int, help="Candidates run in the sandbox, held-out runs aside."),
             click.option("--max-minutes", type=float, help="Wall time; what is in flight is finished."),
             click.option("--max-calls", type=int, help="Replies drawn from models."),
             click.option("--max-tokens", type=int, help="Tokens of all replies (of one: --reply-tokens)."),

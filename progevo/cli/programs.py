@@ -29,7 +29,7 @@ def show_run(path: Path, node: int | None, differs: bool, replies: bool, as_json
     from progevo.journal import read_run
     from progevo.result import FILE, read_result
 
-    folder = path if os.path.isdir(path) else path.parent
+    folder = path.parent if os.path.isfile(path) else path
     if node is not None:
         record = read_run(folder)
         if not 0 <= node < len(record.nodes):

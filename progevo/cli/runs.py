@@ -198,7 +198,7 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
 @click.option("--search", "searches", multiple=True, help="A search to run and compare; given again for each.")
 @click.option("--seeds", type=int, help="Seeds 0, 1, ... for each search.  [default: 3]")
 @click.option("--iterations", type=int, help="Candidates to propose in each run.  [default: 40]")
-@click.option("--max-evaluations", type=int, help="Runs in the sandbox, the same for each run.")
+@click.option("--max-evaluations", type=int, help="Candidates run in the sandbox, the same for each run.")
 @click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
 @click.option("--schedule", help="serial, ordered, sync or async.")
 @click.option("--proposer", help="Who writes candidates.  [default: mutate]")
@@ -243,9 +243,12 @@ def _runs_to_compare(
     from progevo.config import read_settings
     from progevo.plan import new_folder
     from progevo.run import run as start
+    from progevo.search.catalogue import make_search
 
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
     settings = read_settings(None, {**flags, "task": task})
+    for search in searches:  # a wrong word ends the comparison before the first run, not after it
+        make_search(search, {}, 0)
     domain = _domain(settings)
 
     def one(search: str, seed: int, folder: Path) -> None:
@@ -296,7 +299,7 @@ def _session(
         finally:
             close(proposer)
             progress.close()
-            if not whole:
+            if not whole and not isinstance(sys.exc_info()[1], ConfigError):  # a mistake would only be made again
                 progress.unfinished()
     show(result, as_json, lambda: result_lines(result))
     write_page(folder)

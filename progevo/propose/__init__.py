@@ -16,9 +16,9 @@ class Proposer(Protocol):
     the first draw for a candidate, as draws are recorded with their candidate: one whose redraws cannot be paid is
     returned without a program, with the draws that it had.
 
-    Two more methods are called where there are any: `restore(draws)`, before a run goes on, with every draw that it
-    has recorded, for a proposer that counts what it spends; `close()`, when a run is given up, for one that waits for
-    a network.
+    Three more methods are called where there are any: `restore(draws)`, before a run goes on, with every draw that it
+    has recorded, for a proposer that counts what it spends; and for one that waits for a network `drain()`, when a run
+    is to end with what is in flight, and `close()`, when it is given up.
     """
 
     @property
@@ -29,6 +29,13 @@ class Proposer(Protocol):
     def propose(self, brief: Brief, /) -> Candidate:
         """One candidate for `brief.parent`."""
         ...
+
+
+def drain(proposer: Proposer) -> None:
+    """Lets a proposer finish what it has in flight and try nothing again, if it has a `drain()` for that."""
+    finish = getattr(proposer, "drain", None)
+    if callable(finish):
+        finish()
 
 
 def close(proposer: Proposer) -> None:

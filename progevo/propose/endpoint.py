@@ -108,15 +108,19 @@ class Endpoint:
         pause: Callable[[float], bool] | None = None,
     ) -> None:
         self._llm, self._send, self._say, self._clock = llm, send, say, clock
-        self._closed = threading.Event()
-        self._pause = pause or self._closed.wait
+        self._ending = threading.Event()
+        self._pause = pause or self._ending.wait
         #: By model: parameters that its endpoint refuses, and what is sent in their place (`None`: nothing).
         self._suited: dict[str, dict[str, str | None]] = {}
         self._lock = threading.Lock()
 
+    def drain(self) -> None:
+        """Waits for no further try: who has asked gets the answer that is on its way, or a `ProposerError`."""
+        self._ending.set()
+
     def close(self) -> None:
         """Ends all waiting, here and in the transport: whoever waits gets a `ProposerError`."""
-        self._closed.set()
+        self.drain()
         end = getattr(self._send, "close", None)
         if callable(end):
             end()

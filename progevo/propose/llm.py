@@ -8,7 +8,8 @@ never drawn again: that is a node. A provider that fails is never a node: the en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from progevo import channel, prompt
 from progevo.budget import Budget
@@ -42,6 +43,7 @@ class Asker:
         archive: keeps replies as they arrive.
         budget: what all calls together may come to: its calls, tokens and dollars.
         again: what a person reads after a failure on how to go on.
+        hide: takes the key out of a text: a reply may spell it so that its bytes do not hold it.
 
     Raises `ConfigError` for a budget that cannot be kept, or does not even cover a first call.
     """
@@ -56,9 +58,10 @@ class Asker:
         archive: Archive,
         budget: Budget = Budget(),
         again: str = "",
+        hide: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._domain, self._llm, self._models = domain, llm, models
-        self._endpoint, self._archive, self._again = endpoint, archive, again
+        self._endpoint, self._archive, self._again, self._hide = endpoint, archive, again, hide
         self._ledger = Ledger(budget)
         check_budget(domain, llm, models, budget)
 
@@ -88,6 +91,10 @@ class Asker:
         """Counts what earlier sessions of the run have drawn."""
         messages = prompt.first(self._domain, edit=self._llm.edit)
         self._ledger.restore(draws, worst_case(self._models[0], messages, self._llm.reply_tokens))
+
+    def drain(self) -> None:
+        """Tries nothing again; what is in flight is waited for."""
+        self._endpoint.drain()
 
     def close(self) -> None:
         """Gives up what is in flight."""
@@ -147,6 +154,8 @@ class Asker:
         except BaseException:
             self._ledger.release(worst)
             raise
+        source = self._hide(reply.source) if reply.source is not None else None
+        reply = replace(reply, source=source, text=self._hide(reply.text), reason=self._hide(reply.reason))
         draw = draw_of(recorded, reply, call.model.price)
         self._ledger.settle(worst, channel.tokens(draw.tokens), draw.cost_usd)
         return draw, reply

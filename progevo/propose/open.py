@@ -71,12 +71,13 @@ def _open_llm(
     from progevo.propose.endpoint import Endpoint
     from progevo.propose.llm import Asker
     from progevo.propose.models import read_models
-    from progevo.propose.transport import Http, check_key
+    from progevo.propose.transport import Http, check_key, hide
 
     models = read_models(llm)
     again = "" if folder is None else f"; what came before is kept, to go on: progevo resume {shlex.quote(str(folder))}"
     say(f"models    {', '.join(_described(model) for model in models)} at {llm.base_url}")
     key = check_key(os.environ.get("OPENAI_API_KEY"))
+    hidden = hide(key)
     place = urlsplit(llm.base_url)
     if key and place.scheme == "http" and not is_loopback(place.hostname or ""):
         say(f"the key goes to {place.hostname} as plain text: its base URL starts with http and not with https")
@@ -88,6 +89,7 @@ def _open_llm(
         archive=Archive(archive),
         budget=budget,
         again=again,
+        hide=lambda text: hidden(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass"),
     )
 
 

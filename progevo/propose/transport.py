@@ -127,7 +127,7 @@ class Http:
                     raise
             return Response(
                 status=response.status_code,
-                content_type=response.headers.get("content-type", ""),
+                content_type=self._hide(response.headers.get("content-type", "").encode()).decode(),
                 body=self._hide(unpacked(bytes(body), response.headers.get("content-encoding", ""))),
                 retry_after=response.headers.get("retry-after", ""),
             )

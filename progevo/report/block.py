@@ -17,10 +17,10 @@ from progevo.report.header import header, title
 from progevo.report.reading import Reading
 from progevo.report.shape import shape_of
 from progevo.report.texts import Texts, read_logs
-from progevo.report.visible import HIDDEN, shortened
 from progevo.sketch import compare
 from progevo.twins import no_op
 from progevo.types import Draw, Json, Metric, Node, Outcome, Status
+from progevo.visible import HIDDEN, shortened
 
 SCHEMA = "progevo.page/1"
 

@@ -15,7 +15,7 @@ from progevo.files import write_file
 from progevo.report.header import number
 from progevo.report.page import piece, still_policy
 from progevo.report.reading import Reading, read
-from progevo.report.visible import markup
+from progevo.visible import markup
 
 #: The picture, in its own units.
 WIDTH, HEIGHT = 960, 400

@@ -6,7 +6,7 @@ import difflib
 
 from progevo.errors import RunError
 from progevo.record import Record
-from progevo.report.visible import visible
+from progevo.visible import visible
 
 
 def difference(record: Record, index: int) -> list[tuple[str, str]]:

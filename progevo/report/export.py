@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from progevo.errors import ConfigError
 from progevo.files import write_file
 from progevo.report.reading import Reading, read
-from progevo.report.visible import visible
 from progevo.twins import no_op
 from progevo.types import Draw, Json, Node
+from progevo.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd

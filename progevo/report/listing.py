@@ -8,7 +8,7 @@ from urllib.parse import quote
 from progevo.report.header import number
 from progevo.report.page import piece
 from progevo.report.reading import Reading
-from progevo.report.visible import markup
+from progevo.visible import markup
 
 _HEAD = ("run", "state", "task", "search", "seed", "nodes", "failed", "seed's value", "best on search", "started")
 

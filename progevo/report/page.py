@@ -19,7 +19,7 @@ from progevo.report.block import build_block, to_text
 from progevo.report.header import header, title
 from progevo.report.plain import best_html, download, header_html, table_html
 from progevo.report.reading import Reading, read
-from progevo.report.visible import markup
+from progevo.visible import markup
 
 FILE = "report.html"
 

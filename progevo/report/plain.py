@@ -9,7 +9,7 @@ from progevo.errors import RunError
 from progevo.report.header import Row, number
 from progevo.report.reading import Reading
 from progevo.report.texts import PROGRAM
-from progevo.report.visible import markup, shortened
+from progevo.visible import markup, shortened
 
 
 def header_html(rows: Sequence[Row]) -> str:

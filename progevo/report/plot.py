@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from progevo.errors import ConfigError
 from progevo.report.header import number, title
 from progevo.report.reading import Reading, read
-from progevo.report.visible import visible
+from progevo.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

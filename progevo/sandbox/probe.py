@@ -95,7 +95,7 @@ def probe_job(profile: Profile) -> Job:
         entrypoint="probe",
         harness=Path(__file__).parent / "probe_harness.py",
         inputs=Inputs(),
-        limits=Limits(wall_s=60.0),
+        limits=profile.within(Limits(wall_s=60.0)),
     )
 
 

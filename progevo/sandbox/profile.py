@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -40,12 +41,20 @@ class Profile:
     #: The most that a job may ask for, by the name of a limit.
     limits: dict[str, float] = field(default_factory=dict)
 
+    def within(self, limits: Limits) -> Limits:
+        """`limits`, each lowered to what this profile allows."""
+        asked = {name: getattr(limits, name) for name in self.limits}
+        lower: dict[str, Any] = {
+            name: type(asked[name])(most) for name, most in self.limits.items() if asked[name] > most
+        }
+        return replace(limits, **lower)
+
     def check(self, job: Job) -> None:
         """Raises `ConfigError` for a job that can never run: too much or too little asked for, an input not there."""
         for name, most in self.limits.items():
             if getattr(job.limits, name) > most:
                 raise ConfigError(
-                    f"{name} is {getattr(job.limits, name):g}; the profile {self.name!r} allows {most:g} at most"
+                    f"{name} is {getattr(job.limits, name):.12g}; the profile {self.name!r} allows {most:.12g} at most"
                 )
         least = self.least_memory_bytes
         if job.limits.memory_bytes < least:

@@ -11,6 +11,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import psutil
 
 from progevo.errors import SandboxUnavailable
 from progevo.sandbox import Sandbox
+from progevo.sandbox.profile import Profile
 from progevo.types import MIB, Execution, Inputs, Job, Json, Limits, Program
 
 WALL_S = 0.5
@@ -67,13 +69,15 @@ MEMORY = "import time\ndef attack():\n    kept = b'x' * {size}\n    time.sleep(2
 WALL = "def attack():\n    while True:\n        pass\n"
 
 
-def prove(sandbox: Sandbox) -> dict[str, Json]:
+def prove(sandbox: Sandbox, profile: Profile | None = None) -> dict[str, Json]:
     """What was tried and held, as written into the run's result: `{"write": true, ..., "seconds": 0.7}`.
+
+    The attacks ask for no more than `profile` allows.
 
     Raises `SandboxUnavailable` if anything did not hold, or could not be tried.
     """
     began = time.monotonic()
-    held: dict[str, Json] = dict(_attacks(sandbox))
+    held: dict[str, Json] = dict(_attacks(sandbox, _limits(profile)))
     failed = [name for name, passed in held.items() if not passed]
     if failed:
         raise SandboxUnavailable(
@@ -83,41 +87,45 @@ def prove(sandbox: Sandbox) -> dict[str, Json]:
     return {**held, "seconds": round(time.monotonic() - began, 3)}
 
 
-def _attacks(sandbox: Sandbox) -> Iterator[tuple[str, bool]]:
+def _attacks(sandbox: Sandbox, limits: Limits) -> Iterator[tuple[str, bool]]:
     """Each attack by name, and whether it was stopped. The host's own evidence decides, not what the attack says."""
     token = f"pe{secrets.token_hex(6)}"  # 14 characters: a process name holds 15
     with tempfile.TemporaryDirectory(prefix="progevo-prove-") as name:
         folder = Path(name)
         folder.chmod(0o777)
-        done = _run(sandbox, WRITE.format(folder=name, token=token))
+        done = _run(sandbox, WRITE.format(folder=name, token=token), limits)
         places = (Path(place) / token for place in ("/etc", "/usr/lib", "/usr", "/home", "/root", "/var/tmp", name))
         yield "write", done.status == "ok" and not any(os.path.exists(place) for place in places)
         secret = folder / "secret"
         secret.write_text(token)
         secret.chmod(0o644)
-        done = _run(sandbox, READ.format(path=str(secret)))
+        done = _run(sandbox, READ.format(path=str(secret)), limits)
         yield "read", _value(done) == ""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.05)
-        done = _run(sandbox, CONNECT.format(port=server.getsockname()[1]))
+        done = _run(sandbox, CONNECT.format(port=server.getsockname()[1]), limits)
         reached = True
         try:
             server.accept()[0].close()
         except TimeoutError:
             reached = False
         yield "network", done.status == "ok" and not reached
-    done = _run(sandbox, ORPHAN.format(token=token))
+    done = _run(sandbox, ORPHAN.format(token=token), limits)
     yield "orphan", done.status == "ok" and not _alive(token)
-    done = _run(sandbox, MEMORY.format(size=2 * MEMORY_BYTES))
+    done = _run(sandbox, MEMORY.format(size=2 * limits.memory_bytes), limits)
     yield "memory", done.status == "memory_limit"
     began = time.monotonic()
-    done = _run(sandbox, WALL)
+    done = _run(sandbox, WALL, replace(limits, wall_s=min(WALL_S, limits.wall_s)))
     # The host may be busy: what counts is that the clock is held at all, and by whom.
     yield "wall", done.status == "timeout" and time.monotonic() - began < 60 * WALL_S
 
 
-def _run(sandbox: Sandbox, source: str) -> Execution:
-    limits = Limits(wall_s=20.0 if source != WALL else WALL_S, cpu_s=20, memory_bytes=MEMORY_BYTES)
+def _limits(profile: Profile | None) -> Limits:
+    limits = Limits(wall_s=20.0, cpu_s=20, memory_bytes=MEMORY_BYTES)
+    return limits if profile is None else profile.within(limits)
+
+
+def _run(sandbox: Sandbox, source: str, limits: Limits) -> Execution:
     return sandbox.run(
         Job(
             program=Program(source),

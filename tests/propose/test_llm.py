@@ -386,6 +386,42 @@ def test_the_key_is_in_no_file_no_line_and_no_error(asker, served, chat, toy, tm
         assert "abc+DEF" not in text
 
 
+def test_a_key_that_a_reply_spells_in_pieces_or_escapes_gets_into_no_program(asker, served, tmp_path, monkeypatch):
+    """Its bytes hold no key; the text that they decode to does."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    escaped = "".join(f"\\u{ord(character):04x}" for character in KEY)
+    whole = json.dumps({"choices": [{"message": {"content": f"# KEY\n{PROGRAM}"}, "finish_reason": "stop"}]})
+    pieces = [
+        json.dumps({"choices": [{"delta": {"content": text}}]}) for text in ("# ", KEY[:9], KEY[9:], f"\n{PROGRAM}")
+    ]
+    stream = "".join(f"data: {piece}\n\n" for piece in pieces) + "data: [DONE]\n\n"
+    proposer, _, _ = asker(
+        [
+            served(body=whole.replace("KEY", escaped).encode()),
+            served(body=stream.encode(), headers={"Content-Type": "text/event-stream"}),
+        ]
+    )
+    for step in (1, 2):
+        program = proposer.propose(brief(step)).program
+        assert program is not None
+        assert program.source.rstrip() == f"# [the key]\n{PROGRAM}".rstrip()
+
+
+def test_one_interrupt_ends_the_waiting_for_a_provider_that_is_gone(asker, served, chat, toy, tmp_path):
+    stop = threading.Event()
+
+    def script(number, request):
+        if number:
+            stop.set()
+        return chat(GOOD) if not number else served(status=503, body=b"gone")
+
+    proposer, endpoint, _ = asker(script, folder=tmp_path / "r", call_deadline=600.0)
+    result = run(toy(), proposer=proposer, iterations=9, out=tmp_path / "r", stop=stop)
+    assert result["stop_reason"] == "interrupted"
+    assert result["counts"]["ok"] == 2
+    assert len(endpoint.requests) <= 4
+
+
 def test_the_key_is_not_in_the_environment_of_a_candidate(toy, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     from dataclasses import replace

@@ -155,6 +155,13 @@ def test_a_key_that_a_server_quotes_does_not_come_back(serve, served, text):
         assert part not in body
 
 
+def test_a_key_that_a_server_quotes_in_a_header_does_not_come_back(serve, served):
+    endpoint = serve(lambda number, request: served(body=b"{}", headers={"Content-Type": f"text/plain; key={KEY}"}))
+    send = Http(endpoint.url, KEY)
+    assert send(b"{}", 9.0).content_type == "text/plain; key=[the key]"
+    send.close()
+
+
 def test_words_that_local_servers_take_for_a_key_stay_in_replies():
     for word in (None, "", "ollama", "EMPTY", "lm-studio"):
         body = b"def local(ollama): return EMPTY  # lm-studio"

@@ -19,8 +19,8 @@ from progevo.report import write_page
 from progevo.report.header import command, number
 from progevo.report.page import fill
 from progevo.report.reading import read
-from progevo.report.visible import HIDDEN, visible
 from progevo.types import Draw
+from progevo.visible import HIDDEN, visible
 from tests.plain_run import Number, StandIn, program, task
 from tests.report.conftest import parse
 

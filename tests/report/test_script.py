@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from progevo.report.page import SCRIPTS, part, piece
-from progevo.report.visible import HIDDEN, visible
+from progevo.visible import HIDDEN, visible
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="no node on this machine: the page's script cannot be run here")

@@ -8,8 +8,10 @@ import re
 import pytest
 
 from progevo.errors import ConfigError
+from progevo.sandbox.probe import open_sandbox, probe_job
 from progevo.sandbox.profile import load_profile
-from progevo.types import Inputs, Job, Limits, Program
+from progevo.sandbox.prove import prove
+from progevo.types import MIB, Inputs, Job, Limits, Program
 
 GOOD = """
 about = "mine"
@@ -64,11 +66,26 @@ def test_a_job_that_asks_for_more_than_its_profile_allows_is_refused(tmp_path):
     for limits, word in (
         (Limits(processes=8, wall_s=2.5), None),
         (Limits(processes=9, wall_s=2.5), "processes is 9; the profile 'own' allows 8 at most"),
+        (Limits(processes=123456789, wall_s=2.5), "processes is 123456789; the profile 'own' allows 8 at most"),
         (Limits(processes=1, wall_s=2.6), "wall_s is 2.6; the profile 'own' allows 2.5 at most"),
     ):
         job = Job(program=Program(""), entrypoint="f", harness=harness, inputs=Inputs(), limits=limits)
         with contextlib.nullcontext() if word is None else pytest.raises(ConfigError, match=re.escape(word)):
             profile.check(job)
+
+
+def test_a_profile_that_allows_less_than_the_defaults_opens(tmp_path):
+    """The probe keeps to the profile's limits: it must not be the job that is refused."""
+    file = tmp_path / "own.toml"
+    file.write_text(GOOD + f"[limits]\nmemory_bytes = {128 * MIB}\nwall_s = 20.5\nopen_files = 32\n")
+    profile = load_profile(str(file))
+    limits = probe_job(profile).limits
+    assert (limits.memory_bytes, limits.wall_s, limits.open_files) == (128 * MIB, 20.5, 32)
+    assert limits.processes == Limits().processes
+    profile.check(probe_job(profile))
+    with contextlib.closing(open_sandbox(profile)) as sandbox:
+        assert sandbox.run(probe_job(profile)).status == "ok"
+        assert prove(sandbox, profile)["memory"] is True
 
 
 def test_a_limit_that_does_not_exist_is_an_error(tmp_path):
