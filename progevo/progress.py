@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from progevo.holdout import planning_line
 from progevo.types import Node
+from progevo.visible import visible
 
 if TYPE_CHECKING:
     from rich.live import Live as Drawn
@@ -59,7 +60,8 @@ class Lines:
         mark = " *" if node.index == best.index else ""
         of = f"{node.index}/{self._plan.iterations}"
         first = f"[{of:>7}] {node.candidate.origin:<28.28} {what[:160]}{copy}{mark}"
-        return f"{first}  (best on search {metric.value(best.score):.5f}, {data})"
+        # What a candidate raised stands in its reason: a terminal would obey it, and a line feed would end the line.
+        return visible(f"{first}  (best on search {metric.value(best.score):.5f}, {data})").replace("\n", " ")
 
     def stopping(self, in_flight: int) -> None:
         self.say(f"stopping: waiting for {in_flight} in flight; interrupt again to give them up")

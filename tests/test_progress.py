@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 from rich.console import Console
 
-from progevo import Budget, Metric, resume, run
+from progevo import Budget, Candidate, Metric, resume, run
 from progevo.errors import ProposerError
 from progevo.loop import Silence
 from progevo.panel import Panel, amount, spell
@@ -201,6 +201,18 @@ def test_lines_where_it_is_piped(tmp_path):
     assert "\x1b" not in found
     assert "report.html" in found
     assert "progevo resume" not in found  # `unfinished` says it
+
+
+def test_a_reason_stays_on_its_line_and_commands_no_terminal(tmp_path):
+    class Rude(Wanderer):
+        def propose(self, brief):
+            return Candidate(program=None, origin="rude", reason="one\ntwo \x1b[2J\udcff \u202e")
+
+    stream = io.StringIO()
+    run(task(), proposer=Rude(), sandbox=StandIn(), iterations=1, out=tmp_path / "r", progress=Lines(stream))
+    (line,) = [line for line in stream.getvalue().split("\n") if "1/1]" in line]
+    assert "no_program: one two \\u001b[2J\\udcff \\u202e" in line
+    assert "\x1b" not in stream.getvalue()
 
 
 @pytest.mark.parametrize(
