@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -119,6 +120,17 @@ class Domain:
     sources: tuple[Path, ...] = ()
     stages: tuple[Stage, ...] = ()
     trust: Trust = "host_scored"
+
+    @property
+    def mark(self) -> str:
+        """The name by which a text is known for a program of this task: the entry point, else the seed's last function.
+
+        Empty where there is neither.
+        """
+        if self.entrypoint:
+            return self.entrypoint
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return next((node.name for node in reversed(ast.parse(self.seed.source).body) if isinstance(node, kinds)), "")
 
     def __post_init__(self) -> None:
         names = [stage.split for stage in self.stages]

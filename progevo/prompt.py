@@ -145,7 +145,7 @@ def cut(text: str, length: int, keep: Keep = "both") -> str:
 def _system(domain: Domain) -> str:
     limits = domain.limits
     rules = (
-        f"The program defines {domain.entrypoint}, with the arguments that it has now. It may import "
+        f"The program defines {domain.mark}, with the arguments that it has now. It may import "
         f"{', '.join(sorted(domain.gate.imports)) or 'nothing'}, and nothing else. It runs in a sandbox without a "
         f"network and without files of its own, for at most {limits.wall_s:g} seconds and with at most "
         f"{limits.memory_bytes // MIB} MiB of memory."

@@ -13,14 +13,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from progevo import gate
+from progevo import gate, prompt
 from progevo.cli import main
+from progevo.config import read_settings
 from progevo.domain import SEARCH, Stage
 from progevo.errors import BadOutput, ConfigError, TaskError
 from progevo.evaluate import climb, evaluate
 from progevo.openevolve import IMPORTED, read_pair
 from progevo.openevolve.keys import TAKEN, flat
 from progevo.openevolve.pair import fitness
+from progevo.propose.reply import read_text
 from progevo.sandbox.probe import open_sandbox
 from progevo.types import Answer, Candidate, Program
 
@@ -236,6 +238,7 @@ def test_every_key_that_is_taken_reaches_the_run(pair):
     """One value for each, none of which is the default: whatever is not in the task or the settings was thrown away."""
     values = {name: number for number, name in enumerate(TAKEN, start=2)}
     values |= {"language": "python", "file_suffix": ".py", "prompt.system_message": "words"}
+    values |= {"llm.primary_model": "m", "llm.api_base": "http://h/v1", "llm.reasoning_effort": "low"}
     values |= {
         "database.feature_dimensions": ["complexity", "extra"],
         "evaluator.cascade_evaluation": False,
@@ -250,11 +253,31 @@ def test_every_key_that_is_taken_reaches_the_run(pair):
         assert name in ("language", "file_suffix") or settled != repr((before.settings, before.domain)), name
 
 
+def test_a_configuration_that_names_a_model_asks_it(pair):
+    made = pair(DICT, "llm: {primary_model: m, api_base: 'http://127.0.0.1:9/v1', temperature: 0.7, max_tokens: 900}\n")
+    settings = read_settings(None, {}, made.settings)
+    assert settings.chosen_proposer == "llm"
+    assert (settings.model, settings.base_url) == (("m",), "http://127.0.0.1:9/v1")
+    assert (settings.temperature, settings.reply_tokens) == (("0.7",), 900)
+
+
+def test_a_model_is_told_of_the_seeds_last_function_and_its_reply_known_by_that(pair):
+    """A pair names no entry point: only its evaluator knows what is called."""
+    domain = pair(
+        DICT, program="import math\n\ndef helper():\n    return 1\n\ndef solve():\n    return helper()\n"
+    ).domain
+    assert domain.mark == "solve"
+    assert "The program defines solve," in prompt.first(domain)[0].content
+    assert read_text("def solve():\n    return 2\n", entrypoint=domain.mark).verdict == "ok"
+    assert read_text("So it is.", entrypoint=domain.mark).verdict == "damaged"
+    assert pair(DICT, program="VALUE = 1\n").domain.mark == ""
+
+
 def test_all_other_keys_are_named_at_once_with_the_option_that_drops_them(pair):
-    config = CONFIG + "llm: {primary_model: m, temperature: 0.7}\ncheckpoint_interval: 5\n"
+    config = CONFIG + "llm: {secondary_model: m, top_p: 0.7}\ncheckpoint_interval: 5\n"
     with pytest.raises(ConfigError) as refused:
         pair(DICT, config)
-    for name in ("llm.primary_model", "llm.temperature", "checkpoint_interval"):
+    for name in ("llm.secondary_model", "llm.top_p", "checkpoint_interval"):
         assert f"--drop-key {name}" in str(refused.value)
     assert "max_iterations" not in str(refused.value)
     made = pair(DICT, config, drop=("llm", "checkpoint_interval", "evaluator.timeout"))

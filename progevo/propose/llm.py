@@ -148,7 +148,7 @@ class Asker:
         try:
             recorded = self._archive.find(call.step, call.attempt, asked)
             if recorded is not None:
-                reply = read(recorded, self._domain.entrypoint, parent, edit=self._llm.edit == "diff")
+                reply = read(recorded, self._domain.mark, parent, edit=self._llm.edit == "diff")
             else:
                 recorded, reply = self._ask(call, asked, parent)
         except BaseException:
@@ -166,7 +166,7 @@ class Asker:
                 response.body,
                 status=response.status,
                 content_type=response.content_type,
-                entrypoint=self._domain.entrypoint,
+                entrypoint=self._domain.mark,
                 parent=parent,
                 edit=self._llm.edit == "diff",
             )

@@ -56,7 +56,7 @@ def open_proposer(
         replies = read_recording(Path(word.removeprefix(RECORDED)))
         return Replay(
             replies,
-            entrypoint=domain.entrypoint,
+            entrypoint=domain.mark,
             attempts=llm.reply_attempts,
             archive=Archive(archive),
             edit=llm.edit == "diff",
