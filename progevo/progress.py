@@ -77,6 +77,8 @@ class Lines:
         self.say(f"best      {folder / 'best.py'}; any other candidate: progevo show {named} NODE")
         if whole:
             self.say(f"resume    progevo resume {named} --iterations +{self._plan.iterations}")
+        else:
+            self.unfinished()
 
     def unfinished(self) -> None:
         """How to go on with a run that was stopped."""

@@ -288,7 +288,6 @@ def _session(
         settings.chosen_proposer, blind(domain), llm=settings.llm, budget=budget, folder=folder, say=progress.say
     )
     with draining() as stop:
-        whole = False
         try:
             result = start(proposer=proposer, progress=progress, stop=stop)
             whole = not stop.is_set()
@@ -299,7 +298,8 @@ def _session(
         finally:
             close(proposer)
             progress.close()
-            if not whole and not isinstance(sys.exc_info()[1], ConfigError):  # a mistake would only be made again
+            failure = sys.exc_info()[1]
+            if failure is not None and not isinstance(failure, ConfigError):  # a mistake would only be made again
                 progress.unfinished()
     show(result, as_json, lambda: result_lines(result))
     write_page(folder)
