@@ -67,7 +67,6 @@ def test_every_cap_and_choice_of_run_is_read(tmp_path, task):
     flags = {
         "--max-evaluations": "9",
         "--max-minutes": "30",
-        "--max-cost": "2.5",
         "--patience": "7",
         "--target": "-1",
         "--schedule": "sync",
@@ -80,18 +79,14 @@ def test_every_cap_and_choice_of_run_is_read(tmp_path, task):
     code, out, err = progevo("run", "era", "--task", task, "--out", tmp_path / "r", "--json", *flat)
     assert code == 0, err
     result, config = json.loads(out), tomllib.loads((tmp_path / "r" / "config.toml").read_text())
-    assert (result["budget"]["evaluations"], result["budget"]["seconds"], result["budget"]["cost_usd"]) == (
-        9,
-        1800,
-        2.5,
-    )
+    assert (result["budget"]["evaluations"], result["budget"]["seconds"]) == (9, 1800)
     assert result["stops"] == {"patience": 7, "target": -1}
     assert (result["schedule"], result["repeats"], result["acceptance"]) == ("sync", 2, "mean")
     assert 1 <= len(result["top"]) <= 2
     assert result["spent"]["evaluations"] <= 9
     for flag, value in flags.items():
         assert str(config[flag[2:].replace("-", "_")]).removesuffix(".0") == value
-    assert "9 evaluations, 2.5 cost_usd, 1800 seconds, 7 patience, -1 target, 2 workers, sync" in err
+    assert "9 evaluations, 1800 seconds, 7 patience, -1 target, 2 workers, sync" in err
     # The same from the file that the run has written.
     again = progevo("run", "--config", tmp_path / "r" / "config.toml", "--out", tmp_path / "again", "--json")
     assert again[0] == 0, again[2]
