@@ -285,28 +285,29 @@ def solve(x):
 
 
 def test_an_orphan_does_not_see_the_next_candidate(arm):
-    leave = """
+    name = f"orphan-{os.getpid()}"  # its own: the same test may run beside this one, of another bwrap
+    leave = f"""
 import ctypes, os, time
 def solve(x):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
             os.closerange(0, 64)
-            ctypes.CDLL(None).prctl(15, b'pe-orphan', 0, 0, 0)  # its name
+            ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)  # its name
             time.sleep(600)
         os._exit(0)
     time.sleep(0.3)
 """
-    look = """
+    look = f"""
 import os
 def solve(x):
-    return [open(f'/proc/{pid}/comm').read().strip() for pid in os.listdir('/proc') if pid.isdigit()].count('pe-orphan')
+    return [open(f'/proc/{{pid}}/comm').read().strip() for pid in os.listdir('/proc') if pid.isdigit()].count('{name}')
 """
     jobs = [{"source": leave}, {"source": look}]
     assert arm.run(*jobs)[1]["value"] == 0
     if arm.form == "warm" or arm.unprivileged:
         assert arm.run(*jobs, apart=arm.form == "cold", **SHARED_PIDS[arm.form])[1]["value"] == 1
-    assert "pe-orphan" not in [process.info["name"] for process in psutil.process_iter(["name"])]
+    assert name not in [process.info["name"] for process in psutil.process_iter(["name"])]
 
 
 def test_no_terminal_can_be_typed_into(arm):
