@@ -33,7 +33,7 @@ from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.launch import Surroundings
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.sandbox.source import Source, Zygote
-from progevo.sandbox.watch import Ending, watch
+from progevo.sandbox.watch import Ending, frames_of, watch
 from progevo.types import Inputs, Job, Limits, Program
 
 Form = Literal["none", "cold", "pool", "warm", "warm_spare"]
@@ -108,20 +108,12 @@ def open_runner(case: Case, form: Form) -> Runner:
 def open_source(case: Case, form: Form) -> Source:
     """Where this case's cells come from, without the `Bubblewrap` around them."""
     box = Bubblewrap(load_profile(case.profile), {"cold": "cold", "pool": "pool"}.get(form, "warm"))  # type: ignore[arg-type]
-    return box.new_source(
-        Surroundings(
-            harness=case.job.harness,
-            files=tuple(case.job.inputs.files.items()),
-            scratch_bytes=case.job.limits.scratch_bytes,
-            answer_bytes=case.job.limits.answer_bytes,
-        )
-    )
+    return box.new_source(Surroundings.of(case.job))
 
 
 def frames(job: Job) -> bytes:
     """What a cell is sent: the limits, and then the candidate."""
-    candidate = {"source": job.program.source, "entrypoint": job.entrypoint, "request": dict(job.inputs.request)}
-    return wire.encode({"limits": dataclasses.asdict(job.limits)}) + wire.encode(candidate)
+    return frames_of(job, dataclasses.asdict(job.limits))
 
 
 def until_readable(waiting: socket.socket) -> None:

@@ -81,12 +81,7 @@ class Bubblewrap:
 
     def run(self, job: Job) -> Execution:
         self._profile.check(job)
-        surroundings = Surroundings(
-            harness=job.harness,
-            files=tuple(job.inputs.files.items()),
-            scratch_bytes=job.limits.scratch_bytes,
-            answer_bytes=job.limits.answer_bytes,
-        )
+        surroundings = Surroundings.of(job)
         try:
             with self._answerers.asked(job) as talk:
                 frames = frames_of(job, dataclasses.asdict(job.limits), talk)

@@ -19,6 +19,7 @@ from pathlib import Path
 from progevo.sandbox.cell import Cell, readable
 from progevo.sandbox.interpreter import Interpreter
 from progevo.sandbox.profile import ENVIRONMENT, Profile
+from progevo.types import Job
 
 #: Whom a candidate is inside, and whom root becomes outside.
 NOBODY = 65534
@@ -45,6 +46,16 @@ class Surroundings:
     files: tuple[tuple[str, Path], ...]
     scratch_bytes: int
     answer_bytes: int
+
+    @classmethod
+    def of(cls, job: Job) -> Surroundings:
+        """Those that a job needs."""
+        return cls(
+            harness=job.harness,
+            files=tuple(job.inputs.files.items()),
+            scratch_bytes=job.limits.scratch_bytes,
+            answer_bytes=job.limits.answer_bytes,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
