@@ -90,7 +90,7 @@ class Bubblewrap:
                 talk.end()
         except (Lost, OSError) as error:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
-        return CLOSED if self._cells.closed else execution(ending, job.limits, talk.counts)
+        return CLOSED if self._cells.closed else execution(ending, job.limits, talk.found)
 
     def close(self) -> None:
         self._cells.close()

@@ -42,10 +42,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import blackbox, wire
+    from progevo.sandbox import blackbox, stopwatch, wire
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import blackbox  # both lie beside this file inside the sandbox
+    import blackbox  # all three lie beside this file inside the sandbox
+    import stopwatch
     import wire
 
 PROGRAM = "/tmp/program.py"
@@ -214,7 +215,7 @@ def become_candidate(
     set_limits(read_frame(control)["limits"])
     set_dumpable(True)
     job = read_frame(control)
-    extra = [receive_black_box(control, **job["black_box"])] if job.get("black_box") else []
+    extra = [receive_partner(control, **job["outside"])] if job.get("outside") else []
     control.close()
     try:
         frame = answer(job, surroundings, *extra)
@@ -230,14 +231,16 @@ def become_candidate(
     os._exit(0)
 
 
-def receive_black_box(control: socket.socket, arity: int, core: int | None) -> blackbox.BlackBox:
-    """This candidate's end of a black box, which the host sends along with one byte."""
-    blackbox.pin(core)
-    _, (channel,), _, _ = socket.recv_fds(control, 1, 1)
-    return blackbox.BlackBox(socket.socket(fileno=channel), arity)
+def receive_partner(control: socket.socket, kind: str, arity: int = 0) -> blackbox.BlackBox | stopwatch.Stopwatch:
+    """This candidate's end of a black box or a stopwatch, which the host sends along with one byte."""
+    _, (descriptor,), _, _ = socket.recv_fds(control, 1, 1)
+    channel = socket.socket(fileno=descriptor)
+    return blackbox.BlackBox(channel, arity) if kind == "black_box" else stopwatch.Stopwatch(channel)
 
 
-def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox) -> bytes:
+def answer(
+    job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox | stopwatch.Stopwatch
+) -> bytes:
     """The frame that holds the candidate's answer."""
     harness = surroundings.harness
     random.seed(surroundings.seed)

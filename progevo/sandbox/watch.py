@@ -24,7 +24,7 @@ POLL_S, POLL_NEAR_S = 0.1, 0.01
 #: By how much the sum may be over `cpu_s`: a single process is ended by its own limit first, which names the cause.
 SLACK_S = 0.15
 
-Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "output_limit", "no_start"]
+Verdict = Literal["ended", "vanished", "stopped", "timeout", "cpu_limit", "memory_limit", "output_limit", "no_start"]
 
 
 @dataclass(kw_only=True)
@@ -48,7 +48,7 @@ def frames_of(job: Job, limits: Mapping[str, Any], talk: Talk = SILENCE) -> byte
         "source": job.program.source,
         "entrypoint": job.entrypoint,
         "request": dict(job.inputs.request),
-        "black_box": talk.facts,
+        "outside": talk.facts,
     }
     return wire.encode({"limits": dict(limits)}) + wire.encode(candidate)
 
@@ -66,9 +66,14 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
     with selectors.DefaultSelector() as selector:
         for stream in (cell.control, *cell.streams):
             selector.register(stream, selectors.EVENT_READ)
+        if talk.bell is not None:
+            selector.register(talk.bell, selectors.EVENT_READ)
         while True:
             finished = False
             for key, _ in selector.select(max(0.0, min(deadline, poll) - time.monotonic())):
+                if key.fileobj is talk.bell:
+                    ending.verdict, finished = "stopped", True
+                    break
                 if key.fileobj is not cell.control:
                     if not log.take(key.fd):
                         selector.unregister(key.fileobj)
@@ -79,7 +84,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                     cell.control.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.control.sendall(job)
-                        talk.hand_over(cell.control)
+                    talk.hand_over(cell)
                     job, started = b"", time.monotonic()
                     deadline = started + limits.wall_s
             if finished:
