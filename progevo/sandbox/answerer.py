@@ -131,7 +131,7 @@ class Talk:
 
     def __init__(self, answerer: Answerer | None = None, partner: Partner | None = None, most_bytes: int = 0) -> None:
         self._answerer, self._partner, self._most_bytes = answerer, partner, most_bytes
-        self._begun = False
+        self._begun = self._heard = False
         #: What the candidate's process is told about it.
         self.facts: dict[str, Any] | None = None
         self.found = Found()
@@ -142,7 +142,7 @@ class Talk:
 
     @property
     def bell(self) -> socket.socket | None:
-        """Readable once the process has stopped the candidate, which is then to be ended."""
+        """Readable once the process has something to say while the candidate may still be there."""
         return self._answerer.control if self._answerer and isinstance(self._partner, Stopwatch) else None
 
     def hand_over(self, cell: Cell) -> None:
@@ -162,10 +162,15 @@ class Talk:
             with contextlib.suppress(OSError):  # a cell that is gone is noticed by whoever watches it
                 socket.send_fds(cell.control, [b"b"], [channel.fileno()])
 
+    def stopped(self) -> bool:
+        """Hears what the bell has rung for: whether the candidate has to be ended. Raises `OSError`."""
+        self.end()
+        return self.found.stopped is not None
+
     def end(self) -> None:
-        """Takes what was found, once the candidate and all its processes are gone. Raises `OSError`."""
-        if self._answerer is not None and self._begun:
-            self.found = self._answerer.found()
+        """Hears what was found, once the candidate and all its processes are gone. Raises `OSError`."""
+        if self._answerer is not None and self._begun and not self._heard:
+            self.found, self._heard = self._answerer.found(), True
 
 
 SILENCE = Talk()

@@ -24,8 +24,6 @@ def execution(ending: Ending, limits: Limits, found: Found = Found()) -> Executi
         return ended("sandbox_lost", f"the sandbox did not start: {said}")
     if found.stopped is not None:
         return ended(*found.stopped)
-    if ending.verdict == "stopped":
-        return ended("sandbox_lost", "what answers the candidate from outside has died")
     if ending.verdict == "timeout":
         return ended("timeout", f"no answer within {limits.wall_s:g} s of wall time (limit wall_s)")
     if ending.verdict == "output_limit":

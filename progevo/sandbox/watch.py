@@ -72,8 +72,11 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
             finished = False
             for key, _ in selector.select(max(0.0, min(deadline, poll) - time.monotonic())):
                 if key.fileobj is talk.bell:
-                    ending.verdict, finished = "stopped", True
-                    break
+                    selector.unregister(talk.bell)
+                    if talk.stopped():
+                        ending.verdict, finished = "stopped", True
+                        break
+                    continue
                 if key.fileobj is not cell.control:
                     if not log.take(key.fd):
                         selector.unregister(key.fileobj)

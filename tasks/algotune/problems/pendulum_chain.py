@@ -16,7 +16,7 @@ def generate_problem(n, random_seed):
         "angles": rng.uniform(-1.5, 1.5, n),
         "speeds": rng.uniform(-0.5, 0.5, n),
         "stiffness": float(rng.uniform(0.5, 1.0)),
-        "end": 10.0,
+        "end": 20.0,
     }
 
 
