@@ -30,7 +30,7 @@ def alone() -> Iterator[None]:
         place = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be opened ({error.strerror}); runs that are timed take turns by it: remove it, or set TMPDIR"
+            f"{path} cannot be opened ({error.strerror}); timed runs take turns by it: remove it, or set TMPDIR"
         ) from None
     try:
         fcntl.flock(place, fcntl.LOCK_EX)

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from progevo.errors import TaskError
 from progevo.evaluators.timing.examiner import Examiner, Failed, TooSlow
@@ -75,7 +76,7 @@ def large_enough(examiner: Examiner, name: str, n: int, seed: int) -> int:
     )
 
 
-def _solved(examiner: Examiner, name: str, n: int, seed: int, *, again: bool = False) -> tuple[bytes, dict[str, object]]:
+def _solved(examiner: Examiner, name: str, n: int, seed: int, *, again: bool = False) -> tuple[bytes, dict[str, Any]]:
     try:
         problem = examiner.generate(n, seed, GENERATE_S)
         return problem, examiner.solve(problem, SOLVE_S, again=again)

@@ -125,7 +125,9 @@ class Speedup:
                 reason = done.reason
                 candidates.append(timing or CUT_OFF)
             if all(timing is CUT_OFF for timing in candidates):
-                reason = f"problem {number}: {reason}, the reference {least:.3g} s, {self.runs} times out of {self.runs}"
+                reason = (
+                    f"problem {number}: {reason}, the reference {least:.3g} s, {self.runs} times out of {self.runs}"
+                )
                 return Execution(status="timeout", reason=reason, log_tail=log, usage=usage)
             report.append(f"problem {number}: {_line(trips, references, candidates)}")
             timings += [*trips, *references, *candidates]

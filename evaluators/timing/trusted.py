@@ -1,4 +1,4 @@
-"""The trusted task in a process of its own: makes problems, solves them by its reference, and says which solutions hold.
+"""The trusted task in a process of its own: makes problems, solves them by its reference, judges solutions.
 
 This file stands alone (standard library, and `typed` beside it). The host starts it; no candidate is ever near it, and
 what a candidate answered arrives as bytes that `typed` makes plain values of. The task's own code runs here, and no
@@ -22,7 +22,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,15 +37,16 @@ SOCKET_BYTES_PER_S = 1e9
 class Desk:
     """Answers questions about one task."""
 
-    def __init__(self, task: Any, typed: ModuleType) -> None:
-        self.task, self.typed = task, typed
+    def __init__(self, make: Callable[[], Any], typed: ModuleType) -> None:
+        #: Makes the task anew: what generating leaves behind in one, no solver finds.
+        self.make, self.typed = make, typed
 
     def generate(self, n: int, seed: int) -> dict[str, Any]:
         """A problem of size n, as bytes. Tasks that draw from a global generator find that seeded too."""
         random.seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed)
-        return {"problem": self.typed.whole(self.task.generate_problem(n=n, random_seed=seed))}
+        return {"problem": self.typed.whole(self.make().generate_problem(n=n, random_seed=seed))}
 
     def solve(self, problem: bytes, again: bool) -> dict[str, Any]:
         """The reference's solution, what it took, and what its way over the wire takes at least; CPU seconds.
@@ -69,9 +70,9 @@ class Desk:
         }
 
     def _solved(self, problem: bytes) -> tuple[Any, float]:
-        value = self.typed.unpacked(problem)
+        value, task = self.typed.unpacked(problem), self.make()
         began = time.process_time()
-        solution = self.task.solve(value)
+        solution = task.solve(value)
         return solution, time.process_time() - began
 
     def check(self, problem: bytes, output: bytes, not_finite: Mapping[str, int]) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class Desk:
             has, should = (_kinds(counts) for counts in (found, not_finite))
             return {"wrong": f"the solution holds {has}, the reference's holds {should}"}
         try:
-            holds = bool(self.task.is_solution(self.typed.unpacked(problem), solution))
+            holds = bool(self.make().is_solution(self.typed.unpacked(problem), solution))
         except Exception as error:
             return {"wrong": f"the check raised {type(error).__name__}: {str(error)[:300]}"}
         return {"wrong": "" if holds else "the task's check says no"}
@@ -111,7 +112,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_REAL, within_s)
         try:
             if desk is None:
-                desk = Desk(task_of(**question), typed)
+                desk = Desk(maker(**question), typed)
                 answer: dict[str, Any] = {}
             else:
                 answer = getattr(desk, question.pop("do"))(**question)
@@ -122,10 +123,13 @@ def main() -> None:
         channel.sendall(SIZE.pack(len(data)) + data)
 
 
-def task_of(file: str, argument: Any) -> Any:
-    """The task."""
+def maker(file: str, argument: Any) -> Callable[[], Any]:
+    """What makes the task; it has been made once."""
     module = loaded(Path(file), "trusted_task")
-    return module if argument is None else module.task(argument)
+    if argument is None:
+        return lambda: module
+    module.task(argument)
+    return lambda: module.task(argument)
 
 
 def loaded(path: Path, name: str) -> ModuleType:

@@ -334,7 +334,12 @@ class _Reader:
         order = self.byte()
         dtype = numpy.dtype(str(self.take(self.byte()[0]), "ascii"))
         shape = tuple(self.size() for _ in range(self.byte()[0]))
-        if dtype.kind not in NUMPY_KINDS or dtype.itemsize == 0 or dtype.names is not None or dtype.subdtype is not None:
+        if (
+            dtype.kind not in NUMPY_KINDS
+            or dtype.itemsize == 0
+            or dtype.names is not None
+            or dtype.subdtype is not None
+        ):
             raise NotPlain(f"an array of {dtype}")
         count = 1
         for length in shape:
@@ -432,5 +437,3 @@ def _look_foreign(value: Any, found: dict[str, int]) -> None:
             ("-inf", numpy.isneginf(values)),
         ):
             found[name] = found.get(name, 0) + int(numpy.count_nonzero(where))
-
-

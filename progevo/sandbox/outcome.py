@@ -47,9 +47,7 @@ def execution(ending: Ending, limits: Limits, found: Found = Found()) -> Executi
     except wire.WireError as error:
         return ended("bad_output", f"its answer is not a frame: {clean(str(error), 200)}")
     if header.get("kind") == "answer":
-        answer = Answer(
-            value=header.get("value"), arrays=tuple(arrays), counts=found.counts, timings=found.timings
-        )
+        answer = Answer(value=header.get("value"), arrays=tuple(arrays), counts=found.counts, timings=found.timings)
         return Execution(status="ok", answer=answer, log_tail=log_tail, usage=ending.usage)
     return ended(*_word_of_failure(header))
 

@@ -238,9 +238,7 @@ def receive_partner(control: socket.socket, kind: str, arity: int = 0) -> blackb
     return blackbox.BlackBox(channel, arity) if kind == "black_box" else stopwatch.Stopwatch(channel)
 
 
-def answer(
-    job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox | stopwatch.Stopwatch
-) -> bytes:
+def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox | stopwatch.Stopwatch) -> bytes:
     """The frame that holds the candidate's answer."""
     harness = surroundings.harness
     random.seed(surroundings.seed)

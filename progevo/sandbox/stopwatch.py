@@ -110,7 +110,8 @@ def main() -> None:
         messages = [SIZE.pack(size) + received(control, size) for size in told["sizes"]]
         stages = [Stage(name, cap_s) for name, cap_s in told["stages"]]
         seconds: list[float] = []
-        output, stopped = b"", None
+        output: bytes | bytearray = b""
+        stopped = None
         with socket.socket(fileno=descriptors[0]) as channel:
             try:
                 output = timed(channel, stages, messages, told["most_bytes"], seconds)
@@ -125,11 +126,11 @@ def main() -> None:
 
 def timed(
     channel: socket.socket, stages: Sequence[Stage], messages: Sequence[bytes], most_bytes: int, seconds: list[float]
-) -> bytes:
+) -> bytes | bytearray:
     """The last output; appends what each stage took. Raises `Stopped`, or `OSError` or `ValueError` for what is said
     out of turn.
     """
-    output = b""
+    output: bytes | bytearray = b""
     for number, stage in enumerate(stages):
         began = time.perf_counter()
         deadline = began + stage.cap_s
@@ -147,7 +148,7 @@ def timed(
     return output
 
 
-def answer(channel: socket.socket, stage: Stage, most_bytes: int, deadline: float) -> bytes:
+def answer(channel: socket.socket, stage: Stage, most_bytes: int, deadline: float) -> bytearray:
     """One output. Raises `Stopped` where it announces too many bytes."""
     (size,) = SIZE.unpack(received(channel, SIZE.size, deadline))
     if size > most_bytes:

@@ -1,8 +1,8 @@
 """Small changes to programs that compute with numpy and scipy, for the offline mutator: one thing each.
 
-None holds a method that the program has not. They set a keyword of a library call, take the library's other function of
-the same name, or save work that is done again and again. They know calls by what was imported, under whatever name; where
-they find nothing to change they say `None`. Whether a solution still holds, the check decides.
+None holds a method that the program has not. They set a keyword of a library call, take the library's other function
+of the same name, or save work that is done again and again. They know calls by what was imported, under whatever
+name; where they find nothing to change they say `None`. Whether a solution still holds, the check decides.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def insort(tree: cst.Module, rng: random.Random) -> cst.Module | None:
 def method_call(line: cst.BaseStatement) -> tuple[cst.BaseExpression, str, cst.Call] | None:
     """Object, method and call of a line that is one such call and nothing else."""
     if m.matches(line, m.SimpleStatementLine([m.Expr(m.Call(func=m.Attribute(value=m.Name() | m.Attribute())))])):
-        call = line.body[0].value  # type: ignore[union-attr, attr-defined]
+        call = line.body[0].value  # type: ignore[attr-defined]
         return call.func.value, call.func.attr.value, call
     return None
 
@@ -174,7 +174,7 @@ def names_in(node: cst.CSTNode) -> set[str]:
 
 
 def bound_in(loop: cst.For) -> set[str]:
-    """Names that a loop may bind or change, roughly: its variables, all that is assigned, and whose methods it calls."""
+    """Names that a loop may bind or change, roughly: its variables, what it assigns, what it calls methods of."""
     found = names_in(loop.target)
     for node in m.findall(loop.body, m.AssignTarget() | m.AugAssign() | m.AnnAssign() | m.NamedExpr() | m.For()):
         found |= names_in(node.target)  # type: ignore[attr-defined]
@@ -188,7 +188,11 @@ MOVES: tuple[Move, ...] = tuple(
     for name, change, about in (
         ("set-method", Keyword(METHODS), "Sets which of its methods a library function uses."),
         ("set-tolerance", Keyword(TOLERANCES), "Sets a tolerance of a library function."),
-        ("leave-check-out", Keyword(CHECKS), "Tells a function of scipy's not to look for numbers that are not finite."),
+        (
+            "leave-check-out",
+            Keyword(CHECKS),
+            "Tells a function of scipy's not to look for numbers that are not finite.",
+        ),
         ("in-place", Keyword(OVERWRITES), "Lets a function of scipy's overwrite its argument."),
         ("other-library", other_library, "Takes scipy's function for numpy's of that name, or the other way round."),
         ("made-once", made_once, "Makes an array before a loop, not in it."),

@@ -1,4 +1,4 @@
-"""Problem: one of the things that a program can be asked to solve faster, wherever it comes from; and those of our own."""
+"""Problem: what a program can be asked to solve faster, wherever it comes from; and those of our own."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Problem:
 
 #: Problems of our own, and n: so that the reference takes about 40 ms.
 OWN: Mapping[str, int] = {
-    "shifted_systems": 200,
     "pendulum_chain": 24,
+    "shifted_systems": 200,
     "lag_correlation": 22_000,
     "farthest_nodes": 400,
     "code_lengths": 2_000,

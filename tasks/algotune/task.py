@@ -11,6 +11,7 @@ from typing import Any
 from progevo.domain import SEARCH, TEST, Domain
 from progevo.errors import TaskError
 from progevo.evaluators.timing import Examiner, Speedup, drawn, large_enough
+from progevo.tasks.algotune.checkout import Checkout
 from progevo.tasks.algotune.problem import OWN, Problem, own
 from progevo.types import MIB, DataSource, GatePolicy, Limits, Metric
 
@@ -25,7 +26,20 @@ READY_S = 10.0
 LEAST = 1.0
 
 IMPORTS = frozenset(
-    {"__future__", "abc", "array", "base64", "bisect", "cmath", "collections", "copy", "dataclasses", "decimal", "enum"}
+    {
+        "__future__",
+        "abc",
+        "array",
+        "base64",
+        "bisect",
+        "cmath",
+        "collections",
+        "contextlib",
+        "copy",
+        "dataclasses",
+        "decimal",
+        "enum",
+    }
     | {"fractions", "functools", "gzip", "hashlib", "heapq", "hmac", "itertools", "logging", "math", "numba", "numbers"}
     | {"numpy", "operator", "random", "scipy", "statistics", "string", "struct", "time", "typing", "warnings", "zlib"}
 )
@@ -52,7 +66,7 @@ def domain(*, data: Path | None = None, problem: str | None = None, n: int | Non
     finally:
         examiner.close()
     ids = {split: [instance.sha256 for instance in of] for split, of in instances.items()}
-    every = hashlib.sha256("".join(sum(ids.values(), [])).encode()).hexdigest()
+    every = hashlib.sha256("".join(each for of in ids.values() for each in of).encode()).hexdigest()
     words = {"n": str(size), "ready": f"{READY_S:g}", "description": chosen.description}
     here = Path(__file__).parent
     return Domain(
@@ -76,20 +90,43 @@ def domain(*, data: Path | None = None, problem: str | None = None, n: int | Non
 
 
 def problems(which: str | None, *, data: Path | None = None) -> Sequence[str]:
-    """The ids that a word names: a problem's own, or `all`. Raises `TaskError` for a word that names none."""
-    names = list(OWN)
+    """The ids that a word names: a problem's own; `all`; `runnable`, those whose packages are there; or a category.
+
+    Raises `TaskError` for a word that names none.
+    """
+    checkout = checkout_of(data)
+    names = list(OWN) if checkout is None else checkout.names()
     if which is None:
         return names[:1]
-    if which == "all":
-        return names
-    return [found(which, data).name]
+    if which in names:
+        return [which]
+    groups = {"all": names, "runnable": [name for name in names if checkout is None or not checkout.lacks(name)]}
+    for name, category in ({} if checkout is None else checkout.categories()).items():
+        groups.setdefault(category, []).append(name)
+    if which in groups:
+        return groups[which]
+    raise TaskError(f"the task {NAME} has no problem {which!r}; {known(names, list(groups))}")
+
+
+def known(names: Sequence[str], groups: Sequence[str] = ()) -> str:
+    """What may be named, in words."""
+    words = f"it has {', '.join(names)}"
+    return words + (f"; together, {', '.join(groups)}" if groups else "")
 
 
 def found(name: str | None, data: Path | None) -> Problem:
-    """The problem of a name. Raises `TaskError` where there is none."""
+    """The problem of a name, of a checkout where there is one, else one of our own. Raises `TaskError` for none."""
+    checkout = checkout_of(data)
+    if checkout is not None:
+        return checkout.problem(name or checkout.names()[0])
     if name is not None and name not in OWN:
-        raise TaskError(f"the task {NAME} has no problem {name!r}; it has {', '.join(OWN)}")
+        raise TaskError(f"the task {NAME} has no problem {name!r}; {known(list(OWN))}")
     return own(name or next(iter(OWN)))
+
+
+def checkout_of(data: Path | None) -> Checkout | None:
+    """The checkout at a path. Raises `DataError` where that is none."""
+    return None if data is None else Checkout.at(data)
 
 
 def summarize(results: Mapping[str, Mapping[str, Any]]) -> Mapping[str, float | int | None]:

@@ -1,7 +1,7 @@
 """Combinatorial: how long the words of an optimal prefix code are.
 
-A problem is a list of n whole numbers above 0, how often each symbol occurs. A solution is a list of n whole numbers, the
-length in bits of each symbol's word in a binary prefix code with the least total length.
+A problem is a list of n whole numbers above 0, how often each symbol occurs. A solution is a list of n whole numbers,
+the length in bits of each symbol's word in a binary prefix code with the least total length.
 """
 
 import heapq

@@ -1,7 +1,8 @@
 """Graph: how far away the farthest node is, from every node of a weighted graph.
 
-A problem is a dict: `n`, and `edges`, a list of tuples (u, v, length) between nodes 0 to n - 1, undirected, lengths above 0; the
-graph is connected. A solution is a list of n floats: for each node the largest of its shortest distances, to within 1e-9.
+A problem is a dict: `n`, and `edges`, a list of tuples (u, v, length) between nodes 0 to n - 1, undirected, lengths
+above 0; the graph is connected. A solution is a list of n floats: for each node the largest of its shortest
+distances, to within 1e-9.
 """
 
 import heapq
@@ -38,7 +39,7 @@ def is_solution(problem, solution):
     n = problem["n"]
     if not isinstance(solution, list) or len(solution) != n or any(type(value) is not float for value in solution):
         return False
-    neighbours = [[] for _ in range(n)]
+    neighbours = [[] for _ in range(n)]  # type: ignore[var-annotated]
     for u, v, length in problem["edges"]:
         neighbours[u].append((v, length))
         neighbours[v].append((u, length))

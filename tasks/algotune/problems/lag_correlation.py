@@ -1,7 +1,8 @@
 """Signal: the cross-correlation of two signals at every lag.
 
-A problem is a dict: `left` and `right`, n numbers each. A solution is an array of 2n - 1 numbers: entry k is the sum over i of
-left[i + k - (n - 1)] * right[i], where both are there; each to within 1e-9 times the product of the two norms.
+A problem is a dict: `left` and `right`, n numbers each. A solution is an array of 2n - 1 numbers: entry k is the sum
+over i of left[i + k - (n - 1)] * right[i], where both are there; each to within 1e-9 times the product of the two
+norms.
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
 """ODE: a chain of coupled pendulums, and where they are in the end.
 
 A problem is a dict: `angles` and `speeds` (n numbers each, at time 0), `stiffness`, `end`. Each pendulum obeys
-angle'' = -sin(angle) + stiffness * (left neighbour's angle + right neighbour's angle - 2 * angle), with a missing neighbour at
-angle 0. A solution is an array of 2n numbers, the angles and then the speeds at time `end`, each to within 1e-5.
+angle'' = -sin(angle) + stiffness * (left neighbour's angle + right neighbour's angle - 2 * angle), with a missing
+neighbour at angle 0. A solution is an array of 2n numbers, the angles and then the speeds at time `end`, each to
+within 1e-5.
 """
 
 import numpy as np

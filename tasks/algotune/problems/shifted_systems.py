@@ -1,7 +1,8 @@
 """Matrix: solves a symmetric positive definite system for many shifts of its diagonal.
 
-A problem is a dict: `matrix` (n x n), `right` (n numbers), `shifts` (96 numbers, none negative). A solution is an array of 96 x n:
-row k solves (matrix + shifts[k] * identity) x = right, with a residual of at most 1e-8 times the norm of `right`.
+A problem is a dict: `matrix` (n x n), `right` (n numbers), `shifts` (96 numbers, none negative). A solution is an
+array of 96 x n: row k solves (matrix + shifts[k] * identity) x = right, with a residual of at most 1e-8 times the
+norm of `right`.
 """
 
 import numpy as np
