@@ -52,13 +52,18 @@ class Dataset:
 
 def folder(dataset: Dataset) -> Path:
     """The folder of a dataset: under `$PROGEVO_DATA`, else `$XDG_DATA_HOME/progevo`, else `~/.local/share/progevo`."""
+    return folder_of(dataset.name)
+
+
+def folder_of(name: str) -> Path:
+    """The folder of the data of a name, whether it is there or not."""
     if root := os.environ.get("PROGEVO_DATA"):
-        return Path(root).expanduser() / dataset.name
+        return Path(root).expanduser() / name
     # The XDG specification asks that a relative path be ignored.
     if (root := os.environ.get("XDG_DATA_HOME")) and Path(root).is_absolute():
-        return Path(root) / "progevo" / dataset.name
+        return Path(root) / "progevo" / name
     try:
-        return Path.home() / ".local" / "share" / "progevo" / dataset.name
+        return Path.home() / ".local" / "share" / "progevo" / name
     except RuntimeError as error:
         raise DataError("there is no home folder to keep data in: set PROGEVO_DATA to a folder") from error
 

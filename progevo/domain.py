@@ -97,6 +97,7 @@ class Domain:
     Attributes:
         name: what people call it, also in results.
         entrypoint: the name that every program must define; none where the harness gets the text and runs it itself.
+        other_entrypoints: names that a program may define in its place.
         seed: the program that the search starts from.
         prompt: what a model is told about the task.
         ask: the template of the question that a model is asked about a program (`progevo.prompt`); its own by default.
@@ -141,6 +142,7 @@ class Domain:
     wrong: Callable[[float], bool] | None = None
     case_ids: Mapping[str, Collection[Hashable]] = field(default_factory=dict)
     usual: Usual | None = None
+    other_entrypoints: tuple[str, ...] = ()
     sources: tuple[Path, ...] = ()
     stages: tuple[Stage, ...] = ()
     trust: Trust = "host_scored"

@@ -14,6 +14,7 @@ from progevo import gate
 from progevo.domain import SEARCH, Domain, Stage, try_out
 from progevo.errors import BadOutput
 from progevo.exclusive import alone
+from progevo.gate.entrypoint import entrypoint_of
 from progevo.sandbox import Sandbox
 from progevo.sandbox.outcome import clean
 from progevo.types import Answer, Candidate, Execution, Job, Outcome, Program, Score, Usage
@@ -34,7 +35,7 @@ def screen(domain: Domain, candidate: Candidate) -> Outcome | None:
     """The outcome of a candidate that is not worth a sandbox, by its text alone; `None` for one that is."""
     if candidate.program is None:
         return Outcome(status="no_program", reason=candidate.reason or "the proposer gave no program")
-    verdict = gate.check(candidate.program.source, domain.gate, domain.entrypoint)
+    verdict = gate.check(candidate.program.source, domain.gate, domain.entrypoint, domain.other_entrypoints)
     return None if verdict.ok else Outcome(status="gate_refused", reason=_refusal(verdict))
 
 
@@ -102,7 +103,7 @@ def job_of(domain: Domain, program: Program, split: str) -> Job:
     """What the sandbox is asked to run."""
     return Job(
         program=program,
-        entrypoint=domain.entrypoint,
+        entrypoint=entrypoint_of(program.source, domain.entrypoint, domain.other_entrypoints),
         harness=domain.evaluator.harness,
         inputs=domain.evaluator.inputs(split),
         limits=domain.limits,

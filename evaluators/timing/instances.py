@@ -6,19 +6,19 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from progevo.errors import TaskError
 from progevo.evaluators.timing.examiner import Examiner, Failed, TooSlow
 
 #: What the reference takes at least, in round trips over the wire: below that the wire would be timed, not the program.
 LEAST_TRIPS = 20.0
-#: How n grows where that is too little, and how often.
-GROWTH, STEPS = 1.5, 12
+#: How n grows where that is too little, how often, and what has to be gained by it each time.
+GROWTH, STEPS, LEAST_GAIN = 1.5, 12, 1.1
 #: What one problem may take to be generated, solved by the reference, or checked.
 GENERATE_S, SOLVE_S, CHECK_S = 120.0, 60.0, 120.0
-#: No reference is timed that takes longer: a candidate would be run for minutes.
-MOST_S = 10.0
+#: n does not grow beyond a reference that takes so long: it is run thirty times for every candidate.
+MOST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,26 +54,41 @@ def drawn(examiner: Examiner, name: str, n: int, seeds: Sequence[int], check_s: 
     return made
 
 
-def large_enough(examiner: Examiner, name: str, n: int, seed: int) -> int:
+class Size(NamedTuple):
+    """A size, and how many round trips over the wire the reference takes at it."""
+
+    n: int
+    trips: float
+
+    @property
+    def coarse(self) -> bool:
+        """Whether a program much faster than the reference could not be told from one that is faster still."""
+        return self.trips < LEAST_TRIPS
+
+
+def large_enough(examiner: Examiner, name: str, n: int, seed: int) -> Size:
     """n, or the least larger one at which the reference takes `LEAST_TRIPS` times what its way over the wire takes.
 
-    Measured in CPU time in the trusted process. Raises `TaskError` where there is none.
+    n as it was, and coarse, where there is none: the work of some problems grows no faster than the problem. Measured
+    in CPU time in the trusted process. Raises `TaskError` where the reference fails.
     """
-    asked, best = n, 0.0
-    for _ in range(STEPS):
-        _, solved = _solved(examiner, name, n, seed, again=True)
-        trips = solved["solve_s"] / solved["wire_s"]
-        if trips >= LEAST_TRIPS:
-            return n
-        best = max(best, trips)
-        if solved["solve_s"] * GROWTH > MOST_S:
+    asked, before = Size(n, 0.0), 0.0
+    for step in range(STEPS):
+        try:
+            _, solved = _solved(examiner, name, n, seed, again=True)
+        except TaskError:
+            if step == 0:
+                raise
+            break  # it was not asked for anything so large
+        found = Size(n, solved["solve_s"] / solved["wire_s"])
+        if not found.coarse:
+            return found
+        if step == 0:
+            asked = found
+        if solved["solve_s"] * GROWTH > MOST_S or found.trips < before * LEAST_GAIN:
             break
-        n = math.ceil(n * GROWTH)
-    raise TaskError(
-        f"{name} cannot be timed: at n = {asked} its reference takes {best:.1f} times what its problem and solution"
-        f" take over the wire, and no larger n was found (up to {n}) where it takes {LEAST_TRIPS:g} times that;"
-        f" --n {asked} times it all the same, and says how coarsely"
-    )
+        n, before = math.ceil(n * GROWTH), found.trips
+    return asked
 
 
 def _solved(examiner: Examiner, name: str, n: int, seed: int, *, again: bool = False) -> tuple[bytes, dict[str, Any]]:

@@ -227,7 +227,7 @@ class Taken:
     def of(cls, timings: Sequence[Timing], runs: int) -> Taken:
         """From the round trips, the reference's runs and the candidate's, in this order."""
         trips, references, candidates = (timings[runs * n : runs * (n + 1)] for n in range(3))
-        whole = [timing for timing in candidates if timing.call_s < math.inf]
+        whole = [timing for timing in candidates if timing.call_s != math.inf]
         return cls(
             trip_s=_least(trips),
             reference_s=_least(references),

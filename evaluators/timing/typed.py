@@ -19,6 +19,7 @@ import itertools
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
 from typing import Any
 
 SIZE = struct.Struct("<Q")
@@ -28,7 +29,8 @@ MAX_DEPTH = 64
 TOO_DEEP = f"a value nested more than {MAX_DEPTH} deep, or in itself"
 #: Rows of different types go column by column, up to so many.
 MAX_COLUMNS = 16
-#: An empty list of one's own weighs ten times in memory what it weighs here.
+#: Of values that stand by themselves: an empty list weighs fifty times in memory what it weighs here. Those of a block
+#: weigh four times, and need no cap but that of the bytes.
 MAX_VALUES = 5_000_000
 #: Longer whole numbers take seconds to print, which somebody will.
 MAX_INT_BYTES = 1 << 16
@@ -111,6 +113,14 @@ def _items(letter: bytes, items: list[Any], pieces: list[Any], depth: int) -> No
         if kind in BLOCKS and (block := _block(kind, items)) is not None:
             pieces += [b"B" + letter + BLOCKS[kind][0] + SIZE.pack(len(items)), block]
             return
+        if (numpy := _numpy_of(kind)) is not None and numpy.dtype(kind).kind in "biufc":
+            pieces.append(b"G" + letter)
+            _array(numpy.array(items, dtype=numpy.dtype(kind)), pieces)
+            return
+        if kind is complex and (numpy := sys.modules.get("numpy")) is not None:
+            pieces.append(b"C" + letter)
+            _array(numpy.array(items, dtype="<c16"), pieces)
+            return
         if kind in (list, tuple):
             if _rows(letter, kind, items, pieces):
                 return
@@ -158,7 +168,7 @@ def _foreign(value: Any, kind: type, pieces: list[Any]) -> None:
     numpy = sys.modules.get("numpy")  # whoever has a value of numpy's has imported it
     if numpy is not None and kind is numpy.ndarray:
         _array(value, pieces)
-    elif numpy is not None and issubclass(kind, numpy.generic) and kind.__module__ == "numpy":
+    elif numpy is not None and _numpy_of(kind) is not None:
         pieces.append(b"g")
         _array(numpy.asarray(value), pieces)
     elif (name := _sparse_name(kind)) is not None:
@@ -168,6 +178,12 @@ def _foreign(value: Any, kind: type, pieces: list[Any]) -> None:
             f"a value of type {kind.__module__[:40]}.{kind.__qualname__[:60]}; allowed are None, numbers, texts, bytes,"
             " lists, tuples, sets, dicts, numpy arrays and scipy's sparse matrices, and no subclasses of these"
         )
+
+
+def _numpy_of(kind: type) -> ModuleType | None:
+    """numpy, if it is a type of its scalars."""
+    numpy = sys.modules.get("numpy")
+    return numpy if numpy is not None and issubclass(kind, numpy.generic) and kind.__module__ == "numpy" else None
 
 
 def _array(value: Any, pieces: list[Any]) -> None:
@@ -247,10 +263,10 @@ class _Reader:
         size: int = SIZE.unpack(self.take(8))[0]
         return size
 
-    def count(self, least: int) -> int:
+    def count(self, least: int, *, alone: bool) -> int:
         """A number of items, each of which takes at least so many bytes."""
         count = self.size()
-        self.made += count
+        self.made += count if alone else 0
         if count * least > len(self.data) - self.at or self.made > MAX_VALUES:
             raise NotPlain(f"{count} values in one list, or more than {MAX_VALUES} in all")
         return count
@@ -282,6 +298,9 @@ class _Reader:
                 return items if make is list else make(items)
             case b"R":
                 return self.rows()
+            case b"G" | b"C":
+                make, values = CONTAINERS[self.byte()], self.value(depth + 1)
+                return make(values.tolist() if letter == b"C" else values)
             case b"X":
                 make, row, width = CONTAINERS[self.byte()], CONTAINERS[self.byte()], self.byte()[0]
                 return make(map(row, zip(*self.columns(width, depth), strict=True)))
@@ -301,22 +320,23 @@ class _Reader:
                 return self.sparse()
         if letter not in CONTAINERS:
             raise NotPlain(f"there is no kind {letter!r}")
-        count = self.count(1)
+        count = self.count(1, alone=True)
         return CONTAINERS[letter]([self.value(depth + 1) for _ in range(count)])
 
     def block(self, letter: bytes, count: int | None = None) -> list[Any]:
         (code,) = (code for known, code in BLOCKS.values() if known == letter)
         values = array.array(code)
-        values.frombytes(self.take((self.count(values.itemsize) if count is None else count) * values.itemsize))
+        values.frombytes(
+            self.take((self.count(values.itemsize, alone=False) if count is None else count) * values.itemsize)
+        )
         items = _little(values).tolist()
         return list(map(bool, items)) if letter == b"?" else items
 
     def rows(self) -> Any:
         make, row, letter = CONTAINERS[self.byte()], CONTAINERS[self.byte()], self.byte()
-        count, total = self.count(8), self.size()
+        count, total = self.count(8, alone=True), self.size()
         counts = self.block(b"q", count)
-        self.made += total
-        if min(counts, default=0) < 0 or sum(counts) != total or self.made > MAX_VALUES:
+        if min(counts, default=0) < 0 or sum(counts) != total:
             raise NotPlain("rows that are not as long as they say")
         flat = iter(self.block(letter, total))
         return make(_cut(flat, counts, row))

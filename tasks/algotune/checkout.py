@@ -121,7 +121,7 @@ class Checkout:
             raise DataError(f"the published sizes, {self.root / SIZES}, cannot be read: {error}") from None
 
 
-def install(source: Path, target: Path) -> Path:
+def put_away(source: Path, target: Path) -> Path:
     """Copies what is needed of a checkout. Raises `DataError` where it is none or cannot be copied."""
     checkout = Checkout.at(source)
     names = checkout.names()

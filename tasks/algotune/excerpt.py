@@ -23,7 +23,7 @@ def solver(source: str) -> str:
         raise TaskError("its file has no class with a method solve")
     kept = _reached(task)
     used = _names(kept)
-    top: list[ast.stmt] = []
+    top = [node for node in tree.body if _is_future(node)]  # holds for all of the text
     while True:
         more = [node for node in tree.body if node is not task and node not in top and set(_binds(node)) & used]
         if not more:
@@ -31,7 +31,7 @@ def solver(source: str) -> str:
         top += more
         used |= _names(more)
     imports = [node for node in tree.body if node in top and isinstance(node, ast.Import | ast.ImportFrom)]
-    lines = [_import(source, node, used) for node in imports if not _of_framework(node)]
+    lines = [_import(node, used) for node in imports if not _of_framework(node)]
     parts = ["\n".join(lines)] if lines else []
     parts += [_text(source, node) for node in tree.body if node in top and node not in imports]
     members = [_member(source, node) for node in task.body if node in kept]
@@ -68,8 +68,6 @@ def _binds(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            yield "Solver"  # holds for all of the text
         for alias in node.names:
             yield alias.asname or alias.name.partition(".")[0]
     elif not isinstance(node, ast.Expr):
@@ -80,15 +78,20 @@ def _binds(node: ast.stmt) -> Iterator[str]:
                 yield from _binds(each)
 
 
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
 def _of_framework(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == FRAMEWORK
 
 
-def _import(source: str, node: ast.stmt, used: set[str]) -> str:
+def _import(node: ast.stmt, used: set[str]) -> str:
     """An import statement with those of its names that are used; one of a future holds for all."""
     assert isinstance(node, ast.Import | ast.ImportFrom)
-    future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-    names = [alias for alias in node.names if future or (alias.asname or alias.name.partition(".")[0]) in used]
+    names = [
+        alias for alias in node.names if _is_future(node) or (alias.asname or alias.name.partition(".")[0]) in used
+    ]
     kind = ast.Import(names=names) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, names, node.level)
     return ast.unparse(kind)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from progevo.dataset import folder_of
 from progevo.domain import SEARCH, TEST, Domain
 from progevo.errors import TaskError
-from progevo.evaluators.timing import Examiner, Speedup, drawn, large_enough
-from progevo.tasks.algotune.checkout import Checkout
+from progevo.evaluators.timing import Examiner, Size, Speedup, drawn, large_enough
+from progevo.tasks.algotune.checkout import TASKS, Checkout, put_away
 from progevo.tasks.algotune.problem import OWN, Problem, own
 from progevo.types import MIB, DataSource, GatePolicy, Limits, Metric
 
@@ -24,6 +28,8 @@ COUNT = {SEARCH: 5, TEST: 5}
 READY_S = 10.0
 #: The harmonic mean over problems counts no speedup below this one, and a problem without a result as it.
 LEAST = 1.0
+#: So many names are shown to somebody who gives a wrong one.
+SHOWN = 8
 
 IMPORTS = frozenset(
     {
@@ -46,32 +52,35 @@ IMPORTS = frozenset(
 
 
 def domain(*, data: Path | None = None, problem: str | None = None, n: int | None = None) -> Domain:
-    """The task with one problem. Raises `TaskError` for a problem that is not there or cannot be timed.
+    """The task with one problem. Raises `TaskError` for one that is not there, lacks a package or fails its own check.
 
     Args:
         data: a checkout of AlgoTune, whose problems are meant then; without it those are that are progevo's own.
         problem: which; by default the first.
-        n: its size, in place of its usual one, which grows where the reference is too quick to be timed.
+        n: its size, as it is. The usual one grows where the reference is too quick for what it is handed over the wire.
     """
     from progevo.tasks.algotune.moves import MOVES  # a listing of the tasks needs none of what these import
 
     chosen = found(problem, data)
     examiner = Examiner(chosen.loader)
     try:
-        size = n if n is not None else large_enough(examiner, chosen.name, chosen.n, chosen.number("size", 0))
+        size = Size(n or chosen.n, math.inf)
+        if n is None:
+            size = large_enough(examiner, chosen.name, chosen.n, chosen.number("size", 0))
         instances = {
-            split: drawn(examiner, chosen.name, size, [chosen.number(split, index) for index in range(count)])
+            split: drawn(examiner, chosen.name, size.n, [chosen.number(split, index) for index in range(count)])
             for split, count in COUNT.items()
         }
     finally:
         examiner.close()
     ids = {split: [instance.sha256 for instance in of] for split, of in instances.items()}
     every = hashlib.sha256("".join(each for of in ids.values() for each in of).encode()).hexdigest()
-    words = {"n": str(size), "ready": f"{READY_S:g}", "description": chosen.description}
+    words = {"n": str(size.n), "ready": f"{READY_S:g}", "description": chosen.description}
     here = Path(__file__).parent
     return Domain(
         name=f"{NAME}/{chosen.name}",
         entrypoint="Solver",
+        other_entrypoints=("solve",),
         seed=chosen.seed,
         prompt=Template((here / "prompt.md").read_text("utf-8")).substitute(words),
         metric=Metric(name="speedup", direction="maximize", unit="x", aggregate="mean"),
@@ -80,7 +89,7 @@ def domain(*, data: Path | None = None, problem: str | None = None, n: int | Non
         limits=Limits(wall_s=300.0, cpu_s=300, memory_bytes=4096 * MIB),
         profile="timed",
         evaluator=Speedup(loader=chosen.loader, reference=chosen.reference, instances=instances, ready_s=READY_S),
-        data=DataSource(source=f"{chosen.origin}, n = {size}", sha256=every, rows=sum(COUNT.values())),
+        data=DataSource(source=f"{chosen.origin}, {_said(size)}", sha256=every, rows=sum(COUNT.values())),
         moves=MOVES,
         noisy=True,
         exclusive=True,
@@ -89,44 +98,65 @@ def domain(*, data: Path | None = None, problem: str | None = None, n: int | Non
     )
 
 
-def problems(which: str | None, *, data: Path | None = None) -> Sequence[str]:
-    """The ids that a word names: a problem's own; `all`; `runnable`, those whose packages are there; or a category.
+def _said(size: Size) -> str:
+    """The size in words, and a warning where its reference is too quick for what it is handed over the wire."""
+    return f"n = {size.n}, coarse" if size.coarse else f"n = {size.n}"
 
-    Raises `TaskError` for a word that names none.
+
+def problems(which: str | None, *, data: Path | None = None) -> Sequence[str]:
+    """The ids that a word names: a problem, or a group of them.
+
+    Groups are `own`, those of ours; and of a checkout, given or put away, `all` of it, `runnable`, those whose packages
+    are installed here, and the categories of its authors. Raises `TaskError` for a word that names none.
     """
-    checkout = checkout_of(data)
-    names = list(OWN) if checkout is None else checkout.names()
+    checkout = checkout_of(data) or installed()
+    theirs = checkout.names() if checkout is not None else []
+    names = [*(OWN if data is None else ()), *theirs]
     if which is None:
         return names[:1]
     if which in names:
         return [which]
-    groups = {"all": names, "runnable": [name for name in names if checkout is None or not checkout.lacks(name)]}
-    for name, category in ({} if checkout is None else checkout.categories()).items():
-        groups.setdefault(category, []).append(name)
+    groups = {"all": theirs or names}
+    if data is None:
+        groups["own"] = list(OWN)
+    if checkout is not None:
+        groups["runnable"] = [name for name in theirs if not checkout.lacks(name)]
+        for name, category in checkout.categories().items():
+            groups.setdefault(category, []).append(name)
     if which in groups:
         return groups[which]
-    raise TaskError(f"the task {NAME} has no problem {which!r}; {known(names, list(groups))}")
-
-
-def known(names: Sequence[str], groups: Sequence[str] = ()) -> str:
-    """What may be named, in words."""
-    words = f"it has {', '.join(names)}"
-    return words + (f"; together, {', '.join(groups)}" if groups else "")
+    near = difflib.get_close_matches(which, [*names, *groups], SHOWN) or names
+    shown = ", ".join(near[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(near) > SHOWN else "")
+    raise TaskError(f"the task {NAME} has no problem {which!r}; it has {shown}; by one word, {', '.join(groups)}")
 
 
 def found(name: str | None, data: Path | None) -> Problem:
-    """The problem of a name, of a checkout where there is one, else one of our own. Raises `TaskError` for none."""
-    checkout = checkout_of(data)
-    if checkout is not None:
-        return checkout.problem(name or checkout.names()[0])
-    if name is not None and name not in OWN:
-        raise TaskError(f"the task {NAME} has no problem {name!r}; {known(list(OWN))}")
-    return own(name or next(iter(OWN)))
+    """The problem of a name: of a checkout that is given, else one of ours or of one put away. Raises `TaskError`."""
+    named = problems(name, data=data)
+    if len(named) > 1:
+        raise TaskError(f"{name} names {len(named)} problems of the task {NAME}, {', '.join(named[:3])} and so on")
+    name = named[0]
+    if data is None and name in OWN:
+        return own(name)
+    checkout = checkout_of(data) or installed()
+    assert checkout is not None
+    return checkout.problem(name)
 
 
 def checkout_of(data: Path | None) -> Checkout | None:
     """The checkout at a path. Raises `DataError` where that is none."""
     return None if data is None else Checkout.at(data)
+
+
+def installed() -> Checkout | None:
+    """What `progevo data get algotune` has put away, if it has."""
+    folder = folder_of(NAME)
+    return Checkout(root=folder) if os.path.isdir(folder / TASKS) else None
+
+
+def install(source: Path) -> Path:
+    """Puts a checkout away, where it is found without being named. Raises `DataError`."""
+    return put_away(source, folder_of(NAME))
 
 
 def summarize(results: Mapping[str, Mapping[str, Any]]) -> Mapping[str, float | int | None]:
