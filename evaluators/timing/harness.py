@@ -42,7 +42,7 @@ def run(entry: Any, request: Mapping[str, Any], inputs: str | os.PathLike[str], 
     solve = entry().solve if isinstance(entry, type) else entry
     clock.ready()
     for _ in range(2):
-        problem = typed.unpacked(clock.take())
+        problem = typed.unpacked(clock.take(), share=True)
         solution = solve(problem)
         try:
             pieces = typed.packed(solution)

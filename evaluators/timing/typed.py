@@ -35,6 +35,8 @@ MAX_VALUES = 5_000_000
 #: Longer whole numbers take seconds to print, which somebody will.
 MAX_INT_BYTES = 1 << 16
 NUMPY_KINDS = "biufcSU"
+#: Arrays of so many bytes begin where an array may begin in memory, so that they need not be copied to be used.
+LARGE, ALIGNED = 4096, 64
 SPARSE = ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")
 #: What the components of a sparse one are called, where they go by themselves; the others go as coordinates.
 COMPONENTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "dia": ("data", "offsets")}
@@ -51,9 +53,20 @@ class NotPlain(ValueError):
 # ---- to bytes
 
 
+class Pieces(list[Any]):
+    """Pieces of bytes that follow one another, and how many bytes they are in all."""
+
+    size = 0
+
+    def add(self, *pieces: Any) -> None:
+        for piece in pieces:
+            self.append(piece)
+            self.size += len(piece)
+
+
 def packed(value: Any) -> list[Any]:
     """A value as pieces of bytes, to be sent one after another. Raises `NotPlain`, and says what was in the way."""
-    pieces: list[Any] = []
+    pieces = Pieces()
     _pack(value, pieces, 0)
     return pieces
 
@@ -63,16 +76,16 @@ def whole(value: Any) -> bytes:
     return b"".join(packed(value))
 
 
-def _pack(value: Any, pieces: list[Any], depth: int) -> None:
+def _pack(value: Any, pieces: Pieces, depth: int) -> None:
     kind = type(value)
     if depth > MAX_DEPTH:
         raise NotPlain(TOO_DEEP)
     if value is None:
-        pieces.append(b"N")
+        pieces.add(b"N")
     elif kind is bool:
-        pieces.append(b"T" if value else b"F")
+        pieces.add(b"T" if value else b"F")
     elif kind is float:
-        pieces.append(b"f" + FLOAT.pack(value))
+        pieces.add(b"f" + FLOAT.pack(value))
     elif kind is int:
         _sized(b"i", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True), pieces)
     elif kind is str:
@@ -80,20 +93,20 @@ def _pack(value: Any, pieces: list[Any], depth: int) -> None:
     elif kind is bytes:
         _sized(b"b", value, pieces)
     elif kind is complex:
-        pieces.append(b"c" + COMPLEX.pack(value.real, value.imag))
+        pieces.add(b"c" + COMPLEX.pack(value.real, value.imag))
     elif kind in LETTERS:
         _items(LETTERS[kind], list(value), pieces, depth)
     elif kind is dict:
-        pieces.append(b"m")
+        pieces.add(b"m")
         _items(b"l", list(value), pieces, depth)
         _items(b"l", list(value.values()), pieces, depth)
     else:
         _foreign(value, kind, pieces)
 
 
-def _sized(letter: bytes, data: bytes, pieces: list[Any]) -> None:
-    pieces.append(letter + SIZE.pack(len(data)))
-    pieces.append(data)
+def _sized(letter: bytes, data: bytes, pieces: Pieces) -> None:
+    pieces.add(letter + SIZE.pack(len(data)))
+    pieces.add(data)
 
 
 def _text(value: str) -> bytes:
@@ -103,7 +116,7 @@ def _text(value: str) -> bytes:
         raise NotPlain("a text with half of a surrogate pair, which is no character") from None
 
 
-def _items(letter: bytes, items: list[Any], pieces: list[Any], depth: int) -> None:
+def _items(letter: bytes, items: list[Any], pieces: Pieces, depth: int) -> None:
     """A list or the like: as a block where all items are of one simple type, or lists of such; else one by one."""
     if depth > MAX_DEPTH:
         raise NotPlain(TOO_DEEP)
@@ -111,14 +124,14 @@ def _items(letter: bytes, items: list[Any], pieces: list[Any], depth: int) -> No
     if len(kinds) == 1:
         (kind,) = kinds
         if kind in BLOCKS and (block := _block(kind, items)) is not None:
-            pieces += [b"B" + letter + BLOCKS[kind][0] + SIZE.pack(len(items)), block]
+            pieces.add(b"B" + letter + BLOCKS[kind][0] + SIZE.pack(len(items)), block)
             return
         if (numpy := _numpy_of(kind)) is not None and numpy.dtype(kind).kind in "biufc":
-            pieces.append(b"G" + letter)
+            pieces.add(b"G" + letter)
             _array(numpy.array(items, dtype=numpy.dtype(kind)), pieces)
             return
         if kind is complex and (numpy := sys.modules.get("numpy")) is not None:
-            pieces.append(b"C" + letter)
+            pieces.add(b"C" + letter)
             _array(numpy.array(items, dtype="<c16"), pieces)
             return
         if kind in (list, tuple):
@@ -126,11 +139,11 @@ def _items(letter: bytes, items: list[Any], pieces: list[Any], depth: int) -> No
                 return
             widths = set(map(len, items))
             if len(items) > 1 and len(widths) == 1 and 0 < (width := widths.pop()) <= MAX_COLUMNS:
-                pieces.append(b"X" + letter + LETTERS[kind] + bytes([width]))
+                pieces.add(b"X" + letter + LETTERS[kind] + bytes([width]))
                 for column in zip(*items, strict=True):
                     _items(b"l", list(column), pieces, depth + 1)
                 return
-    pieces.append(letter + SIZE.pack(len(items)))
+    pieces.add(letter + SIZE.pack(len(items)))
     for item in items:
         _pack(item, pieces, depth + 1)
 
@@ -143,7 +156,7 @@ def _block(kind: type, items: list[Any]) -> bytes | None:
     return _little(values).tobytes()
 
 
-def _rows(letter: bytes, kind: type, rows: list[Any], pieces: list[Any]) -> bool:
+def _rows(letter: bytes, kind: type, rows: list[Any], pieces: Pieces) -> bool:
     """Packs lists of values of one type, whatever their lengths; whether they were that."""
     flat = list(itertools.chain.from_iterable(rows))
     kinds = set(map(type, flat))
@@ -154,7 +167,7 @@ def _rows(letter: bytes, kind: type, rows: list[Any], pieces: list[Any]) -> bool
         return False
     counts = _little(array.array("q", map(len, rows))).tobytes()
     head = b"R" + letter + LETTERS[kind] + BLOCKS[inner][0] + SIZE.pack(len(rows)) + SIZE.pack(len(flat))
-    pieces += [head, counts, block]
+    pieces.add(head, counts, block)
     return True
 
 
@@ -164,12 +177,12 @@ def _little(values: array.array[Any]) -> array.array[Any]:
     return values
 
 
-def _foreign(value: Any, kind: type, pieces: list[Any]) -> None:
+def _foreign(value: Any, kind: type, pieces: Pieces) -> None:
     numpy = sys.modules.get("numpy")  # whoever has a value of numpy's has imported it
     if numpy is not None and kind is numpy.ndarray:
         _array(value, pieces)
     elif numpy is not None and _numpy_of(kind) is not None:
-        pieces.append(b"g")
+        pieces.add(b"g")
         _array(numpy.asarray(value), pieces)
     elif (name := _sparse_name(kind)) is not None:
         _pack_sparse(value, name, pieces)
@@ -186,16 +199,19 @@ def _numpy_of(kind: type) -> ModuleType | None:
     return numpy if numpy is not None and issubclass(kind, numpy.generic) and kind.__module__ == "numpy" else None
 
 
-def _array(value: Any, pieces: list[Any]) -> None:
+def _array(value: Any, pieces: Pieces) -> None:
     if value.dtype.kind not in NUMPY_KINDS or value.dtype.itemsize == 0 or value.dtype.names is not None:
         raise NotPlain(f"a numpy array of {str(value.dtype)[:60]}; allowed are booleans, numbers, texts and bytes")
     order = b"F" if value.flags.f_contiguous and not value.flags.c_contiguous else b"C"
     dtype = value.dtype.str.encode()
     shape = b"".join(map(SIZE.pack, value.shape))
-    pieces.append(b"a" + order + bytes([len(dtype)]) + dtype + bytes([value.ndim]) + shape)
+    pieces.add(b"a" + order + bytes([len(dtype)]) + dtype + bytes([value.ndim]) + shape)
+    large = value.nbytes >= LARGE
+    gap = -(pieces.size + 1) % ALIGNED if large else 0
+    pieces.add(bytes([gap]) + bytes(gap))
     numpy = sys.modules["numpy"]
     flat = numpy.ascontiguousarray(value.reshape(-1, order=order.decode()))  # a copy only of what is not in one piece
-    pieces.append(memoryview(flat.view("u1")) if flat.size else b"")
+    pieces.add(memoryview(flat.view("u1")) if flat.size else b"")
 
 
 def _sparse_name(kind: type) -> str | None:
@@ -209,10 +225,10 @@ def _sparse_name(kind: type) -> str | None:
     return None
 
 
-def _pack_sparse(value: Any, name: str, pieces: list[Any]) -> None:
+def _pack_sparse(value: Any, name: str, pieces: Pieces) -> None:
     form = name.partition("_")[0]
-    pieces.append(b"p" + bytes([len(name)]) + name.encode() + bytes([len(value.shape)]))
-    pieces.append(b"".join(map(SIZE.pack, value.shape)))
+    pieces.add(b"p" + bytes([len(name)]) + name.encode() + bytes([len(value.shape)]))
+    pieces.add(b"".join(map(SIZE.pack, value.shape)))
     if form in COMPONENTS:
         parts = [getattr(value, part) for part in COMPONENTS[form]]
     else:
@@ -220,7 +236,7 @@ def _pack_sparse(value: Any, name: str, pieces: list[Any]) -> None:
         parts = [coordinates.data, *coordinates.coords]
         if form == "bsr":
             parts.append(sys.modules["numpy"].asarray(value.blocksize))
-    pieces.append(bytes([len(parts)]))
+    pieces.add(bytes([len(parts)]))
     for part in parts:
         if type(part) is not sys.modules["numpy"].ndarray:
             raise NotPlain(f"a {name} whose parts are no numpy arrays")
@@ -230,9 +246,12 @@ def _pack_sparse(value: Any, name: str, pieces: list[Any]) -> None:
 # ---- back
 
 
-def unpacked(data: bytes | bytearray | memoryview) -> Any:
-    """The value. Raises `NotPlain` for bytes that are none, however hostile; what it makes is fresh memory."""
-    reader = _Reader(memoryview(data))
+def unpacked(data: Any, *, share: bool = False) -> Any:
+    """The value. Raises `NotPlain` for bytes that are none, however hostile.
+
+    What it makes is fresh memory; with `share`, large arrays are the memory of `data`, which nobody else may write to.
+    """
+    reader = _Reader(memoryview(data), share)
     try:
         value = reader.value(0)
     except NotPlain:
@@ -247,8 +266,9 @@ def unpacked(data: bytes | bytearray | memoryview) -> Any:
 class _Reader:
     """Reads values off bytes, from `at` on."""
 
-    def __init__(self, data: memoryview) -> None:
-        self.data, self.at, self.made = data, 0, 0
+    def __init__(self, data: memoryview, share: bool) -> None:
+        self.data, self.share = data, share
+        self.at = self.made = 0
 
     def take(self, size: int) -> memoryview:
         if size < 0 or size > len(self.data) - self.at:
@@ -366,7 +386,11 @@ class _Reader:
             count *= length
         if any(length >= 1 << 48 for length in shape) or len(shape) > 32:
             raise NotPlain("an array of an impossible shape")
+        self.take(self.byte()[0])
+        shared = self.share and count * dtype.itemsize >= LARGE and self.at % ALIGNED == 0
         flat = numpy.frombuffer(self.take(count * dtype.itemsize), dtype=dtype)
+        if shared:
+            return flat.reshape(shape, order="F" if order == b"F" else "C")
         found = numpy.empty(shape, dtype=dtype, order="F" if order == b"F" else "C")
         found.reshape(-1, order="A")[...] = flat
         return found

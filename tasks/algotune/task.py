@@ -26,6 +26,8 @@ ABOUT = "Faster solvers for a problem with a reference: class Solver, scored by 
 COUNT = {SEARCH: 5, TEST: 5}
 #: What a program may take to be imported and ready, before its call is timed.
 READY_S = 10.0
+#: What a solution may weigh in any case.
+ROOM_MIB = 16
 #: The harmonic mean over problems counts no speedup below this one, and a problem without a result as it.
 LEAST = 1.0
 #: So many names are shown to somebody who gives a wrong one.
@@ -73,6 +75,7 @@ def domain(*, data: Path | None = None, problem: str | None = None, n: int | Non
         }
     finally:
         examiner.close()
+    answer = max(ROOM_MIB * MIB, 4 * max(len(instance.solution) for of in instances.values() for instance in of))
     ids = {split: [instance.sha256 for instance in of] for split, of in instances.items()}
     every = hashlib.sha256("".join(each for of in ids.values() for each in of).encode()).hexdigest()
     words = {"n": str(size.n), "ready": f"{READY_S:g}", "description": chosen.description}
@@ -85,8 +88,8 @@ def domain(*, data: Path | None = None, problem: str | None = None, n: int | Non
         prompt=Template((here / "prompt.md").read_text("utf-8")).substitute(words),
         metric=Metric(name="speedup", direction="maximize", unit="x", aggregate="mean"),
         gate=GatePolicy(imports=IMPORTS | chosen.imports),
-        # All runs of a candidate together.
-        limits=Limits(wall_s=300.0, cpu_s=300, memory_bytes=4096 * MIB),
+        # All runs of a candidate together; a solution may weigh more than the reference's, to a point.
+        limits=Limits(wall_s=300.0, cpu_s=300, memory_bytes=4096 * MIB, answer_bytes=answer, file_bytes=answer),
         profile="timed",
         evaluator=Speedup(loader=chosen.loader, reference=chosen.reference, instances=instances, ready_s=READY_S),
         data=DataSource(source=f"{chosen.origin}, {_said(size)}", sha256=every, rows=sum(COUNT.values())),

@@ -90,6 +90,25 @@ def test_the_order_of_an_array_in_memory_is_kept():
     )
 
 
+def test_large_arrays_may_share_the_memory_they_came_in():
+    value = {
+        "a": 1,
+        "matrix": np.arange(2000.0).reshape(40, 50),
+        "fortran": np.asfortranarray(np.ones((30, 40))),
+        "b": np.ones(3),
+    }
+    data = bytearray(typed.whole(value))
+    found = typed.unpacked(data, share=True)
+    assert same(found["matrix"], value["matrix"])
+    assert found["fortran"].flags.f_contiguous
+    for name in ("matrix", "fortran"):
+        assert not found[name].flags.owndata
+        assert found[name].flags.writeable
+        assert found[name].ctypes.data % 8 == 0
+    assert found["b"].flags.owndata
+    assert typed.unpacked(data)["matrix"].flags.owndata
+
+
 class Lazy(list):
     def __iter__(self):
         raise AssertionError("asked")

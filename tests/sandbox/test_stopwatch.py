@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
+import os
 import socket
 import threading
 import time
@@ -45,9 +47,9 @@ HOSTILE = {
     "garbage": "clock._channel.sendall(b'\\xff' * 1000)",
     "closed at once": "clock._channel.close()",
     "it ends without a word": "clock.ready(); os._exit(0)",
-    "half an output": """
+    "an output that was never written": """
     clock.ready(); clock.give([clock.take()]); clock.take()
-    clock._channel.sendall(struct.pack('=Q', 100) + b'x' * 50)
+    clock._channel.sendall(struct.pack('=Q', 9) + b'x' * 50)
     return 0""",
     "children that write at once": """
     clock.ready(); clock.give([clock.take()]); clock.take()
@@ -62,7 +64,11 @@ HOSTILE = {
     return 0""",
 }
 #: The outputs that some of these can make it look as if they had given.
-BLIND = {"an answer before the question": ["y"], "children that write at once": [""]}
+BLIND = {
+    "an answer before the question": ["y", ""],
+    "an output that was never written": ["\0" * 9],
+    "children that write at once": [""],
+}
 
 
 def hostile(attack: str) -> str:
@@ -163,21 +169,21 @@ def watch_of(problem: bytes = b"second", **caps: float) -> Stopwatch:
     return Stopwatch(**{"warm_up": b"first", "problem": problem, "ready_s": 5, "warm_up_s": 5, "call_s": 5, **caps})
 
 
-def honest(channel: socket.socket, answer: bytes = b"") -> list[bytearray]:
+def honest(channel: socket.socket, answer: bytes = b"") -> list:
     """The inside of an honest call; what it was handed."""
     clock = stopwatch.Stopwatch(channel)
     clock.ready()
     seen = []
     for _ in range(2):
         seen.append(clock.take())
-        clock.give([answer or seen[-1]])
+        clock.give([answer or bytes(seen[-1])])
     return seen
 
 
 def test_megabytes_go_both_ways(process):
     problem = bytes(range(256)) * 20_000
     with process.serve(watch_of(problem)) as channel:
-        assert honest(channel) == [b"first", problem]
+        assert list(map(bytes, honest(channel))) == [b"first", problem]
     [timing] = process.found().timings
     assert timing.output == problem
 
@@ -191,32 +197,90 @@ def test_the_time_runs_from_the_problem_to_the_last_byte_of_the_output(process):
         time.sleep(0.2)
         clock.give([b"1"])
         clock.take()
-        channel.sendall(stopwatch.SIZE.pack(4) + b"123")
+        os.write(clock._room, b"123")
         time.sleep(0.4)
-        channel.sendall(b"4")
+        clock.give([b"4"])
         time.sleep(0.1)
     [timing] = process.found().timings
     assert timing.ready_s >= 0.09
     assert timing.warm_up_s >= 0.19
     assert timing.call_s >= 0.39
-    assert timing.output == b"1234"
+    assert timing.output == b"1"  # the length that was told
 
 
-def test_one_whose_output_drips_is_stopped(process):
-    with process.serve(watch_of(call_s=0.3)) as channel:
+def test_what_has_been_handed_over_can_no_longer_be_changed(process):
+    """The clock stops only when the memory of the output is sealed."""
+    with process.serve(watch_of()) as channel:
         clock = stopwatch.Stopwatch(channel)
         clock.ready()
         clock.take()
-        clock.give([b""])
+        clock.give([b"1"])
         clock.take()
-        channel.sendall(stopwatch.SIZE.pack(1000))
+        kept = os.dup(clock._room)
+        clock.give([b"early"])
         deadline = time.monotonic() + 10
-        with contextlib.suppress(OSError):
-            while time.monotonic() < deadline:
-                channel.sendall(b"x")
-                time.sleep(0.01)
+        with contextlib.suppress(PermissionError):
+            while time.monotonic() < deadline:  # until it is sealed
+                os.pwrite(kept, b"early", 0)
         assert time.monotonic() < deadline
-    assert process.found() == Found(stopped=("timeout", "its timed call took more than 0.3 s"))
+        os.close(kept)
+    assert process.found().timings[0].output == b"early"
+
+
+def test_an_output_that_stays_open_to_be_changed_is_refused(process):
+    with process.serve(watch_of()) as channel:
+        clock = stopwatch.Stopwatch(channel)
+        clock.ready()
+        clock.take()
+        clock.give([b"1"])
+        clock.take()
+        with mmap.mmap(clock._room, 100) as shared:
+            clock.give([b"early"])
+            found = process.found()
+            shared[:5] = b"later"
+    assert found.stopped == ("bad_output", "its timed call has left its output open to be changed later")
+
+
+def test_no_more_can_be_written_than_is_taken(process):
+    with process.serve(watch_of(), 1000) as channel:
+        clock = stopwatch.Stopwatch(channel)
+        clock.ready()
+        clock.take()
+        with pytest.raises(PermissionError):
+            clock.give([bytes(1001)])
+    assert process.found() == Found()
+
+
+@pytest.mark.parametrize("by_memory", [True, False])
+def test_where_there_is_no_such_memory_it_goes_by_the_socket(monkeypatch, by_memory):
+    monkeypatch.setattr(stopwatch, "BY_MEMORY", by_memory)
+    stages = [stopwatch.Stage(name, 5.0) for name in ("import", "warm-up", "call")]
+    problem, seconds = bytes(range(256)) * 4000, list[float]()
+    parcels = [stopwatch.Parcel(data, 1 << 22) for data in (b"first", problem)]
+    ours, theirs = socket.socketpair()
+    seen: list = []
+    with ours, theirs:
+        inside = threading.Thread(target=lambda: seen.extend(map(bytes, honest(theirs))))
+        inside.start()
+        output = stopwatch.timed(ours, stages, parcels, seconds)
+        inside.join()
+    for parcel in parcels:
+        parcel.close()
+    assert seen == [b"first", problem]
+    assert output == problem
+    assert len(seconds) == 3
+
+
+@pytest.mark.parametrize("by_memory", [True, False])
+def test_one_whose_output_never_ends_is_stopped(monkeypatch, by_memory):
+    monkeypatch.setattr(stopwatch, "BY_MEMORY", by_memory)
+    parcel = stopwatch.Parcel(b"problem", 1 << 22)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(stopwatch.SIZE.pack(9)[:4] if by_memory else stopwatch.SIZE.pack(9) + b"xxx")
+        with pytest.raises(TimeoutError):
+            parcel.output(ours, stopwatch.Stage("call", 0.2), time.perf_counter() + 0.2, [], time.perf_counter())
+    parcel.close()
 
 
 def test_a_candidate_that_ends_early_has_no_time(process):
