@@ -13,8 +13,8 @@ from progevo.evaluators.timing.examiner import Examiner, Failed, TooSlow
 
 #: What the reference takes at least, in round trips over the wire: below that the wire would be timed, not the program.
 LEAST_TRIPS = 20.0
-#: How n grows where that is too little, how often, and what has to be gained by it each time.
-GROWTH, STEPS, LEAST_GAIN = 1.5, 12, 1.1
+#: How n grows where that is too little, how often, and what has to be gained by it, but for so many times in a row.
+GROWTH, STEPS, LEAST_GAIN, IDLE = 1.5, 12, 1.1, 2
 #: What one problem may take to be generated, solved by the reference, or checked.
 GENERATE_S, SOLVE_S, CHECK_S = 120.0, 60.0, 120.0
 #: n does not grow beyond a reference that takes so long: it is run thirty times for every candidate.
@@ -72,7 +72,7 @@ def large_enough(examiner: Examiner, name: str, n: int, seed: int) -> Size:
     n as it was, and coarse, where there is none: the work of some problems grows no faster than the problem. Measured
     in CPU time in the trusted process. Raises `TaskError` where the reference fails.
     """
-    asked, before = Size(n, 0.0), 0.0
+    asked, most, idle = Size(n, 0.0), 0.0, 0
     for step in range(STEPS):
         try:
             _, solved = _solved(examiner, name, n, seed, again=True)
@@ -85,9 +85,10 @@ def large_enough(examiner: Examiner, name: str, n: int, seed: int) -> Size:
             return found
         if step == 0:
             asked = found
-        if solved["solve_s"] * GROWTH > MOST_S or found.trips < before * LEAST_GAIN:
+        idle = 0 if found.trips >= most * LEAST_GAIN else idle + 1
+        if solved["solve_s"] * GROWTH > MOST_S or idle == IDLE:
             break
-        n, before = math.ceil(n * GROWTH), found.trips
+        n, most = math.ceil(n * GROWTH), max(most, found.trips)
     return asked
 
 
