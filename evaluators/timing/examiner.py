@@ -44,6 +44,8 @@ class Loader:
 
     file: Path
     argument: Json = None
+    #: What people call the task.
+    name: str = "task"
 
 
 class Examiner:
@@ -107,7 +109,7 @@ class Examiner:
             self._answer({"file": str(self.loader.file), "argument": self.loader.argument}, LOAD_S)
         except (Failed, TooSlow) as error:
             self._close()
-            raise TaskError(f"the task in {self.loader.file} cannot be loaded: {error}") from error
+            raise TaskError(f"{self.loader.name} cannot be loaded: {error}") from error
 
     def _answer(self, question: dict[str, Any], within_s: float) -> dict[str, Any]:
         assert self._channel is not None

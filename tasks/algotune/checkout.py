@@ -80,7 +80,7 @@ class Checkout:
             name=name,
             description=self._description(name)[0],
             n=n,
-            loader=Loader(file=STANDIN, argument=[str(file.resolve()), name]),
+            loader=Loader(file=STANDIN, argument=[str(file.resolve()), name], name=name),
             reference=Reference(program=_reference(name, source), entrypoint="solve"),
             seed=Program(solver(source)),
             imports=frozenset(self._modules(name)) - {"os", "sys"},

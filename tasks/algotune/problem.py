@@ -62,7 +62,7 @@ def own(name: str) -> Problem:
         name=name,
         description=ast.get_docstring(ast.parse(text)) or "",
         n=OWN[name],
-        loader=Loader(file=file),
+        loader=Loader(file=file, name=name),
         reference=Reference(program=Program(text), entrypoint="solve"),
         seed=Program(seed.read_text("utf-8")),
         sources=(file,),
