@@ -135,7 +135,6 @@ class Bubblewrap:
                 "preload": list(self._profile.preload),
                 "seed": 0,
                 "filter": self._filter.hex(),
-                "answer_bytes": surroundings.answer_bytes,
                 "mounts": mounts(self._launcher, surroundings),
             }
         )

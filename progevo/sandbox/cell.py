@@ -31,7 +31,8 @@ class Cell:
     """One sandbox, from its first process to the last grandchild; it holds one candidate, once.
 
     Args:
-        control: the socket of the supervisor inside.
+        control: the socket of who has forked the candidate and says how it ended.
+        channel: the candidate's own.
         streams: the ends of its stdout and stderr.
         init: a descriptor of its first process: when that is gone, all are. `None` where it did not start.
         candidate: a descriptor of the candidate's process, where that is not a child of the first one.
@@ -42,12 +43,13 @@ class Cell:
         self,
         *,
         control: socket.socket,
+        channel: socket.socket,
         streams: tuple[IO[bytes], IO[bytes]],
         init: int | None,
         candidate: int | None = None,
         outermost: subprocess.Popen[bytes] | None = None,
     ) -> None:
-        self.control, self.streams = control, streams
+        self.control, self.channel, self.streams = control, channel, streams
         self._init, self._candidate, self._outermost = init, candidate, outermost
         self._most_s = self._before_s = 0.0
         #: By number and start of a process, which together are unique.
@@ -65,6 +67,14 @@ class Cell:
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
             elif self._outermost is not None and self._outermost.returncode is None:
                 os.kill(self._outermost.pid, signal.SIGKILL)
+
+    def finish(self) -> None:
+        """Ends the candidate, so that `control` tells how it ended."""
+        if self._candidate is not None:
+            self.kill()
+        else:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                self.control.sendall(b"e")
 
     def end(self) -> None:
         """Kills it, and returns when every process of it is gone."""
@@ -94,7 +104,7 @@ class Cell:
             if descriptor is not None:
                 os.close(descriptor)
         self._init = self._candidate = None
-        for stream in (self.control, *self.streams):
+        for stream in (self.control, self.channel, *self.streams):
             stream.close()
 
     def measure(self) -> tuple[float, int]:

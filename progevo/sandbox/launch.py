@@ -45,7 +45,6 @@ class Surroundings:
     harness: Path
     files: tuple[tuple[str, Path], ...]
     scratch_bytes: int
-    answer_bytes: int
 
     @classmethod
     def of(cls, job: Job) -> Surroundings:
@@ -54,7 +53,6 @@ class Surroundings:
             harness=job.harness,
             files=tuple(job.inputs.files.items()),
             scratch_bytes=job.limits.scratch_bytes,
-            answer_bytes=job.limits.answer_bytes,
         )
 
 
@@ -68,10 +66,12 @@ class Launcher:
 
     def start(self, surroundings: Surroundings, program: str = "runner.py", powers: tuple[str, ...] = ()) -> Cell:
         """A sandbox that runs one of the trusted programs of this folder, with `powers` (capabilities) of its own."""
-        control, inside = socket.socketpair()
+        control, supervisor = socket.socketpair()
+        channel, candidate = socket.socketpair()
         status_read, status_write = os.pipe()
-        with inside, open(status_read, "rb", buffering=0) as status:
-            parts = command(self, surroundings, program, powers, inside.fileno(), status_write)
+        with supervisor, candidate, open(status_read, "rb", buffering=0) as status:
+            inside = (supervisor.fileno(), candidate.fileno())
+            parts = command(self, surroundings, program, powers, inside, status_write)
             process = STARTER.submit(
                 subprocess.Popen,
                 started_by_this_user(parts),
@@ -81,13 +81,14 @@ class Launcher:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(inside.fileno(), status_write),
+                pass_fds=(*inside, status_write),
                 start_new_session=True,
             ).result()
             os.close(status_write)
             init = first_process(status.fileno())
         assert process.stdout is not None and process.stderr is not None
-        return Cell(control=control, streams=(process.stdout, process.stderr), init=init, outermost=process)
+        streams = (process.stdout, process.stderr)
+        return Cell(control=control, channel=channel, streams=streams, init=init, outermost=process)
 
     @property
     def packages(self) -> list[str]:
@@ -117,9 +118,14 @@ class Launcher:
 
 
 def command(
-    launcher: Launcher, surroundings: Surroundings, program: str, powers: tuple[str, ...], control: int, status: int
+    launcher: Launcher,
+    surroundings: Surroundings,
+    program: str,
+    powers: tuple[str, ...],
+    inside: tuple[int, ...],
+    status: int,
 ) -> list[Part]:
-    """The bwrap command; the `Path` parts are host paths."""
+    """The bwrap command; the `Path` parts are host paths, `inside` the descriptors that the program is told of."""
     own = {
         **{f"/progevo/{name}": ROOM / name for name in INSIDE},
         "/progevo/harness.py": surroundings.harness,
@@ -148,7 +154,7 @@ def command(
     # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
     # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.
     python = [str(launcher.interpreter.executable), "-P", "-s", "-S", "-B"]
-    return [*parts, "--", *python, f"/progevo/{program}", str(control)]
+    return [*parts, "--", *python, f"/progevo/{program}", *map(str, inside)]
 
 
 def started_by_this_user(parts: list[Part]) -> list[str]:

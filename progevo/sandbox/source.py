@@ -18,6 +18,8 @@ RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
 #: What a zygote needs, inside its own user namespace, to jail its children, who give it up before they read a byte: to
 #: make namespaces and mounts, to enter them, also those of a process that nobody may look into, to drop powers.
 POWERS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SETPCAP")
+#: How many descriptors a zygote hands over with a child (`zygote.make_child`).
+CHILD = 6
 
 
 class Lost(Exception):
@@ -110,16 +112,17 @@ class Zygote:
             self.home = self._start()
         if not self._asked:
             self._ask(self.home)
-        answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, 5)
+        answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, CHILD)
         self._asked = False
-        if answer != b"c" or len(descriptors) != 5:
+        if answer != b"c" or len(descriptors) != CHILD:
             for descriptor in descriptors:
                 os.close(descriptor)
             raise Lost("the zygote could not make a child")
         self._made += 1
-        end, out, err, init, candidate = descriptors
+        word, channel, out, err, init, candidate = descriptors
         return Cell(
-            control=socket.socket(fileno=end),
+            control=socket.socket(fileno=word),
+            channel=socket.socket(fileno=channel),
             streams=(open(out, "rb", buffering=0), open(err, "rb", buffering=0)),
             init=init,
             candidate=candidate,

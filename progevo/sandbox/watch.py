@@ -29,13 +29,14 @@ Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "
 
 @dataclass(kw_only=True)
 class Ending:
-    """How a sandbox ended, as seen from outside. `end` and `body` are the supervisor's and the candidate's claims."""
+    """How a sandbox ended, as seen from outside. `end` is the word of who forked the candidate, `body` its own claim."""
 
     verdict: Verdict = "no_start"
     end: dict[str, Any] = field(default_factory=dict)
     body: bytes | None = None
-    #: What was wrong with a frame from inside.
+    #: What was wrong with a frame on `control`, and with the candidate's.
     fault: str = ""
+    flaw: str = ""
     log: bytes = b""
     #: What stdout and stderr carried, as far as it was read.
     output_bytes: int = 0
@@ -57,29 +58,34 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
     """How the candidate's run ended. Nothing of the cell is alive afterwards.
 
     `job` is what `frames_of` makes of it; the candidate's process sets the limits for itself. The frames are sent, and
-    after them its end of a black box, and the clock starts, when the supervisor has said that the process is there.
+    after them its end of a black box, and the clock starts, when it is said on `control` that the process is there.
     """
-    reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
+    words, answers = wire.Reader(wire.MAX_HEADER_BYTES), wire.Reader(limits.answer_bytes)
     ending, log = Ending(), Log(cell)
     started = time.monotonic()
     deadline, poll = started + STARTUP_S, started
     with selectors.DefaultSelector() as selector:
-        for stream in (cell.control, *cell.streams):
+        for stream in (cell.control, cell.channel, *cell.streams):
             selector.register(stream, selectors.EVENT_READ)
         while True:
             finished = False
             for key, _ in selector.select(max(0.0, min(deadline, poll) - time.monotonic())):
-                if key.fileobj is not cell.control:
+                if key.fileobj is cell.channel:
+                    if not _listen(cell, answers, ending):
+                        selector.unregister(cell.channel)
+                        if ending.body is not None or ending.flaw:
+                            cell.finish()
+                elif key.fileobj is not cell.control:
                     if not log.take(key.fd):
                         selector.unregister(key.fileobj)
-                    continue
-                finished = _hear(cell, reader, ending)
-                if ending.verdict == "vanished" and job:
+                elif _hear(cell, words, ending):
+                    finished = True
+                elif ending.verdict == "vanished" and job:
                     cell.begin()
-                    cell.control.settimeout(STARTUP_S)
+                    cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
-                        cell.control.sendall(job)
-                        talk.hand_over(cell.control)
+                        cell.channel.sendall(job)
+                        talk.hand_over(cell.channel)
                     job, started = b"", time.monotonic()
                     deadline = started + limits.wall_s
             if finished:
@@ -105,6 +111,9 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                     ending.verdict = "memory_limit"
                     break
     wall_s = time.monotonic() - started
+    cell.channel.setblocking(False)
+    while ending.verdict in ("ended", "vanished") and _listen(cell, answers, ending):
+        pass  # what it sent before it ended by itself
     cpu_s = max(_number(ending.end.get("cpu_s")) or 0.0, cell.measure()[0])
     cell.end()
     ending.output_bytes, ending.log = log.size, log.rest()
@@ -145,26 +154,39 @@ def said(stream: IO[bytes]) -> str:
 
 
 def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
-    """Takes what the supervisor sent into `ending`; whether that was its last word."""
+    """Takes what is said on `control` into `ending`; whether that was the last word."""
     try:
-        data = cell.control.recv(1 << 20)
+        data = cell.control.recv(1 << 16)
         for body in reader.feed(data):
-            if ending.verdict == "ended":
-                ending.body = body
-                return True
             header, _ = wire.decode(body, max_header_bytes=wire.MAX_HEADER_BYTES)
             if header.get("kind") == "started":
-                ending.verdict = "vanished"  # until it says how it ended
+                ending.verdict = "vanished"  # until it is said how it ended
             elif header.get("kind") == "ended":
                 ending.verdict, ending.end = "ended", header
-                if not header.get("answered"):
-                    return True
+                return True
         return not data
     except wire.WireError as error:
         ending.fault = str(error)
     except OSError:
         pass
     return True
+
+
+def _listen(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
+    """Takes what the candidate has sent into `ending`: its first frame counts. Whether there may be more of it."""
+    if ending.body is not None or ending.flaw:
+        return False
+    try:
+        data = cell.channel.recv(1 << 20)
+        for body in reader.feed(data):
+            ending.body = body
+            return False
+        return bool(data)
+    except wire.WireError as error:
+        ending.flaw = str(error)
+    except OSError:  # it has hung up, or has sent nothing more
+        pass
+    return False
 
 
 def _number(claim: object) -> float | None:
