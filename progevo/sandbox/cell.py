@@ -51,6 +51,8 @@ class Cell:
     ) -> None:
         self.control, self.channel, self.streams = control, channel, streams
         self._init, self._candidate, self._outermost = init, candidate, outermost
+        #: The numbers that processes have by their descriptors.
+        self._numbers: dict[int, int] = {}
         self._most_s = self._before_s = 0.0
         #: By number and start of a process, which together are unique.
         self._cpu_s: dict[tuple[int, bytes], float] = {}
@@ -149,7 +151,7 @@ class Cell:
 
         Asked of the kernel itself: to look through all of a host's takes milliseconds.
         """
-        found = [pid for pid in (self.pid, _number(self._candidate)) if pid is not None]
+        found = [pid for pid in (self.pid, self._number(self._candidate)) if pid is not None]
         for pid in found:
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):
@@ -160,16 +162,18 @@ class Cell:
     @property
     def pid(self) -> int | None:
         """The host's number of its first process; `None` where it is gone."""
-        return _number(self._init)
+        return self._number(self._init)
 
-
-def _number(process: int | None) -> int | None:
-    """The host's number of the process that a descriptor is of; `None` where it is gone."""
-    if process is None:
-        return None
-    with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as facts:
-        pid = int(re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)[1])  # type: ignore[index]
-    return pid if pid > 0 else None
+    def _number(self, process: int | None) -> int | None:
+        """The host's number of the process that a descriptor is of; `None` where it is gone."""
+        if process is None or readable(process, 0):
+            return None
+        if process not in self._numbers:
+            with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as facts:
+                number = re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)
+            assert number is not None
+            self._numbers[process] = int(number[1])
+        return self._numbers[process] if self._numbers[process] > 0 else None
 
 
 Held = TypeVar("Held", bound=Cell)

@@ -79,11 +79,10 @@ def serve(zygote: socket.socket, mounts: dict[str, Any]) -> NoReturn:
 def clone() -> tuple[int, int]:
     """A child in namespaces of its own and a descriptor of its process; (0, -1) in the child, (-1, -1) on failure.
 
-    A raw call, since no wrapper takes these flags; the interpreter is told of the fork as `os.fork` would tell it.
-    The C library's own notion of the thread's number is stale in the child, which only forks again.
+    A raw call, since no wrapper takes these flags. Neither the interpreter nor the C library learns of the fork: the
+    child does a few calls and then sleeps.
     """
     pidfd = ctypes.c_int(-1)
-    ctypes.pythonapi.PyOS_BeforeFork()
     pid = runner.libc.syscall(
         ctypes.c_long(CLONE[os.uname().machine]),
         ctypes.c_ulong(NEW_NAMESPACES | CLONE_PIDFD | SIGCHLD),
@@ -92,11 +91,7 @@ def clone() -> tuple[int, int]:
         None,
         None,
     )
-    if pid == 0:
-        ctypes.pythonapi.PyOS_AfterFork_Child()
-        return 0, -1
-    ctypes.pythonapi.PyOS_AfterFork_Parent()
-    return pid, pidfd.value
+    return (pid, pidfd.value) if pid else (0, -1)
 
 
 def be_first(mounts: dict[str, Any], tell: int, others: tuple[int, ...]) -> NoReturn:

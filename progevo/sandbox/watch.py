@@ -29,7 +29,7 @@ Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "
 
 @dataclass(kw_only=True)
 class Ending:
-    """How a sandbox ended, as seen from outside. `end` is the word of who forked the candidate, `body` its own claim."""
+    """How a sandbox ended, seen from outside. `end` is the word of who forked the candidate, `body` its own claim."""
 
     verdict: Verdict = "no_start"
     end: dict[str, Any] = field(default_factory=dict)
@@ -81,13 +81,14 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                 elif _hear(cell, words, ending):
                     finished = True
                 elif ending.verdict == "vanished" and job:
-                    cell.begin()
+                    started = time.monotonic()
+                    deadline, poll = started + limits.wall_s, started + POLL_S
                     cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.channel.sendall(job)
                         talk.hand_over(cell.channel)
-                    job, started = b"", time.monotonic()
-                    deadline = started + limits.wall_s
+                    job = b""
+                    cell.begin()  # the candidate is at work by now; it has used next to nothing
             if finished:
                 break
             if log.size > limits.output_bytes:

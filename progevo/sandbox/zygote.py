@@ -29,6 +29,8 @@ else:
     import wire
 
 CLONE_NEWPID = 0x20000000
+#: The C library, called without letting go of the interpreter.
+PYTHON = ctypes.PyDLL(None)
 HUGE_PAGE, MADV_COLLAPSE = 2 * 1024 * 1024, 25
 
 
@@ -162,7 +164,7 @@ def make_child(
         if init is None:
             raise OSError("there are no namespaces")
         join(init, CLONE_NEWPID)  # of the children to come
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             os.dup2(out_write, 1)
             os.dup2(err_write, 2)
@@ -181,6 +183,18 @@ def make_child(
     for descriptor in (out_read, out_write, err_read, err_write, *([init] if init is not None else [])):
         os.close(descriptor)
     return made
+
+
+def fork() -> int:
+    """As `os.fork`, but where this process has a single thread, which holds no lock, none of the handlers is called.
+
+    They mend locks and threads of a parent that has several, or draw new seeds, which every child is given anyway. They
+    reach all over the memory, so that it falls apart into small pages, and cost a quarter of a child.
+    """
+    plain = getattr(PYTHON, "_Fork", None)  # glibc 2.34, musl 1.2.2
+    if plain is None or len(os.listdir("/proc/self/task")) > 1:
+        return os.fork()
+    return int(plain())
 
 
 def be_candidate(init: int, channel: socket.socket, surroundings: runner.Surroundings) -> NoReturn:
