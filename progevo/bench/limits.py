@@ -144,7 +144,7 @@ def _kills(form: Form, times: int) -> Json:
             until_readable(cell.control)
             cell.channel.sendall(frames(case.job))
             deadline = time.monotonic() + 10.0
-            # The supervisor, the candidate, and the daemons, whose parents are gone.
+            # The first process, the candidate, and the daemons, whose parents are gone.
             while len(pids := cell.processes()) != DAEMONS + 2 and time.monotonic() < deadline:
                 select.select([], [], [], 0.005)
             started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A cell: one sandbox with its processes, its streams and the socket of its supervisor."""
+"""A cell: one sandbox with its processes, its streams and its two sockets."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Cell:
         return max(0.0, self._most_s - self._before_s), memory
 
     def begin(self) -> None:
-        """From here on CPU is the candidate's: what the supervisor has used for its imports is not."""
+        """From here on CPU is the candidate's: what its first process has used for imports is not."""
         self._before_s += self.measure()[0]
 
     def weigh(self) -> int:

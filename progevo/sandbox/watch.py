@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import time
@@ -15,7 +16,7 @@ from progevo.sandbox.answerer import SILENCE, Talk
 from progevo.sandbox.cell import Cell
 from progevo.types import Job, Limits, Usage
 
-#: From start to the supervisor's first word: interpreter, namespaces and trusted imports, none of the candidate's.
+#: From start to the first word on `control`: interpreter, namespaces and trusted imports, none of the candidate's.
 STARTUP_S = 60.0
 #: How much of each of a candidate's stdout and stderr is kept, from the end: a flood on one cannot hide the other.
 TAIL_BYTES = 8 * 1024
@@ -63,7 +64,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
     words, answers = wire.Reader(wire.MAX_HEADER_BYTES), wire.Reader(limits.answer_bytes)
     ending, log = Ending(), Log(cell)
     started = time.monotonic()
-    deadline, poll = started + STARTUP_S, started
+    deadline, poll, answered = started + STARTUP_S, started, 0.0
     with selectors.DefaultSelector() as selector:
         for stream in (cell.control, cell.channel, *cell.streams):
             selector.register(stream, selectors.EVENT_READ)
@@ -74,6 +75,9 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                     if not _listen(cell, answers, ending):
                         selector.unregister(cell.channel)
                         if ending.body is not None or ending.flaw:
+                            # The clock stands; to end it takes its time where it holds much memory.
+                            answered = time.monotonic()
+                            deadline, poll = answered + STARTUP_S, math.inf
                             cell.finish()
                 elif key.fileobj is not cell.control:
                     if not log.take(key.fd):
@@ -81,13 +85,12 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                 elif _hear(cell, words, ending):
                     finished = True
                 elif ending.verdict == "vanished" and job:
-                    started = time.monotonic()
-                    deadline, poll = started + limits.wall_s, started + POLL_S
                     cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.channel.sendall(job)
                         talk.hand_over(cell.channel)
-                    job = b""
+                    job, started = b"", time.monotonic()
+                    deadline, poll = started + limits.wall_s, started + POLL_S
                     cell.begin()  # the candidate is at work by now; it has used next to nothing
             if finished:
                 break
@@ -97,7 +100,8 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
             # Also while there is always something to read: a steady drip must not hold the clock.
             now = time.monotonic()
             if now >= deadline:
-                ending.verdict = "no_start" if ending.verdict == "no_start" else "timeout"
+                if ending.verdict == "vanished" and not answered:
+                    ending.verdict = "timeout"
                 break
             if now >= poll and ending.verdict != "vanished":
                 poll = now + POLL_S  # nobody is running yet
@@ -111,7 +115,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                 if memory > limits.memory_bytes and cell.weigh() > limits.memory_bytes:
                     ending.verdict = "memory_limit"
                     break
-    wall_s = time.monotonic() - started
+    wall_s = (answered or time.monotonic()) - started
     cell.channel.setblocking(False)
     while ending.verdict in ("ended", "vanished") and _listen(cell, answers, ending):
         pass  # what it sent before it ended by itself

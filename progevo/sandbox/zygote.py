@@ -204,11 +204,19 @@ def be_candidate(init: int, channel: socket.socket, surroundings: runner.Surroun
         os.chdir("/tmp")
         nursery.drop_capabilities()
         runner.settle(surroundings.filter)
+        rehearse()
         runner.become_candidate(surroundings, channel)
     except BaseException as error:
         with contextlib.suppress(BaseException):
             os.write(2, f"zygote: {type(error).__name__}: {error}\n".encode())
     os._exit(1)
+
+
+def rehearse() -> None:
+    """Does what every candidate begins and ends with, so that the pages for it are this child's own beforehand."""
+    frame = wire.encode({"kind": "rehearsal"})
+    wire.decode(frame[wire.LENGTH.size :])
+    exec(compile("def rehearsal(): pass", "rehearsal", "exec", dont_inherit=True), {})
 
 
 def join(process: int, namespaces: int) -> None:
