@@ -25,6 +25,8 @@ SWEEP = """    with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
 """
 KEYRING = "    leave_keyrings()\n"
+#: What hides the pseudo-terminals.
+TERMINALS = ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
 
 
 @pytest.fixture
@@ -144,6 +146,41 @@ def test_scratch_holds_so_many_files(arm):
         assert arm.one(attack, without=[",nr_inodes={FILES}"])["status"] == "ok"
     else:
         assert arm.one(attack)["status"] == "ok"  # the security page says so
+
+
+#: Changes every place that something is mounted on, and says what was to be seen of that before and where it worked.
+LEAVE = """
+import os
+def solve(x):
+    found, changed = [], []
+    for place in {line.split()[4] for line in open('/proc/self/mountinfo')}:
+        if place in ('/tmp', '/dev/shm') or place.startswith(('/proc', '/dev/shm/')):
+            continue
+        found += [place] if os.stat(place).st_mtime == 4711 else []
+        for change in (lambda: os.chmod(place, 0o777), lambda: open(f'{place}/left', 'w').close(),
+                       lambda: os.utime(place, (4711, 4711))):
+            try:
+                change()
+                changed.append(place)
+            except OSError:
+                pass
+    return [found, sorted(set(changed))]
+"""
+
+
+def test_a_candidate_can_leave_nothing_for_the_next(arm):
+    """Whatever is mounted but scratch is read-only: also what hides something, and belongs to the candidate's user."""
+    jobs = [{"source": LEAVE}, {"source": LEAVE}]
+    assert [done["value"] for done in arm.run(*jobs)] == [[[], []], [[], []]]
+    first, second = arm.run(*jobs, drop=[TERMINALS])
+    assert first["value"] == [[], ["/dev/pts"]]
+    assert second["value"] == [["/dev/pts"] if arm.form == "warm" else [], ["/dev/pts"]]
+    look = "def solve(x): return [line.split()[4] for line in open('/proc/self/mountinfo') if ' - tmpfs ' in line]"
+    hidden = [place for place in arm.one(look)["value"] if place.endswith("-packages") and "/tmp/" not in place]
+    for place in hidden:
+        first, second = arm.run(*jobs, drop=[["--remount-ro", place]])
+        assert first["value"] == [[], [place]]
+        assert second["value"] == [[place] if arm.form == "warm" else [], [place]]
 
 
 def test_the_environment_of_the_host_stays_out(arm):
@@ -311,26 +348,27 @@ def solve(x):
 
 
 def test_no_terminal_can_be_typed_into(arm):
-    """There is none, not even the one that this process may have. The twin types into one of its own."""
+    """There is none, not even the one that this process may have. The twins type into one of their own."""
     attack = """
 import fcntl, os
 def solve(x):
     try:
         return os.open('/dev/tty', os.O_RDWR)
     except OSError as error:
-        nothing = error.errno
-    ours, theirs = os.openpty()
-    os.open(os.ttyname(theirs), os.O_RDWR)  # the leader of a session gets it as its own
+        found = [error.errno]
     try:
+        ours, theirs = os.openpty()
+        os.open(os.ttyname(theirs), os.O_RDWR)  # the leader of a session gets it as its own
         fcntl.ioctl(theirs, 0x5412, b'x')
     except OSError as error:
-        return [nothing, error.errno]
-    return [nothing, 'typed']
+        return [*found, error.errno]
+    return [*found, 'typed']
 """
-    assert arm.one(attack)["value"] == [errno.ENXIO, errno.EPERM]
+    assert arm.one(attack)["value"] == [errno.ENXIO, errno.ENOENT]
+    assert arm.one(attack, drop=[TERMINALS])["value"] == [errno.ENXIO, errno.EPERM]
     allowed = Path("/proc/sys/dev/tty/legacy_tiocsti")  # where it is 0 the kernel itself refuses
     if not allowed.exists() or allowed.read_text().strip() == "1":
-        assert arm.one(attack, without=[FILTER])["value"] == [errno.ENXIO, "typed"]
+        assert arm.one(attack, without=[FILTER], drop=[TERMINALS])["value"] == [errno.ENXIO, "typed"]
 
 
 def test_scratch_cannot_be_mounted_anew(arm):
