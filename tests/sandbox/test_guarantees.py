@@ -8,8 +8,10 @@ namespace, runs as nobody, and reaches no more than a throw-away folder.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import socket
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,13 +249,126 @@ def solve(x):
         'shmget': call(libc.shmget, 0, 4096, 0o1600),
         'personality': call(libc.personality, 0x0040000),
         'ptrace': call(libc.ptrace, 0, 0, 0, 0),
+        'io_setup': call(libc.syscall, 206 if os.uname().machine == 'x86_64' else 0, 9, ctypes.create_string_buffer(8)),
+        'setxattrat': call(libc.syscall, 463, -100, b'/tmp/x', 0, b'user.x', bytes(16), 16),
         'add_key': call(libc.syscall, 248 if os.uname().machine == 'x86_64' else 217, b'user', b'x', b'y', 1, -3),
     }
 """
     held = arm.one(attack)["value"]
-    assert held.pop("memfd_create") == "ENOSYS"
+    absent = {"memfd_create", "io_setup", "setxattrat"}
+    assert {held.pop(name) for name in absent} == {"ENOSYS"}
     assert set(held.values()) == {"EPERM"}
-    assert set(arm.one(attack, without=[FILTER])["value"].values()) == {"done"}
+    free = arm.one(attack, without=[FILTER])["value"]
+    assert free.pop("setxattrat") != "EPERM"  # a call of Linux 6.13 and later
+    assert set(free.values()) == {"done"}
+
+
+#: Locks a file that every sandbox shows, in three ways, and keeps it so; the other looks for that while it lasts.
+LOCK = """
+import fcntl, os, struct, time
+def solve(x):
+    file = open('/inputs/table')
+    whole = struct.pack('hhqqi4x', fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.fcntl(file, fcntl.F_SETLK, whole)
+    fcntl.fcntl(file, 37, whole)  # F_OFD_SETLK
+    time.sleep(3)
+"""
+LOOK = """
+import fcntl, os, struct, time
+def solve(x):
+    file, seen = open('/inputs/table'), set()
+    asked = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        for name, command in {'F_GETLK': fcntl.F_GETLK, 'F_OFD_GETLK': 36}.items():
+            if struct.unpack_from('h', fcntl.fcntl(file, command, asked))[0] != fcntl.F_UNLCK:
+                seen.add(name)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)
+        except OSError:
+            seen.add('flock')
+        time.sleep(0.01)
+    return sorted(seen)
+"""
+
+
+def test_a_lock_on_a_shared_file_is_seen_by_nobody(arm, folder):
+    """Neither by another candidate nor by the host, whom it could hold up."""
+    files = {"table": str(folder / "secret")}
+    jobs = [{"source": LOCK, "files": files}, {"source": LOOK, "files": files}]
+    with open(folder / "secret", "r+") as ours:
+        fcntl.flock(ours, fcntl.LOCK_EX)
+        fcntl.lockf(ours, fcntl.LOCK_EX)
+        locked, saw = arm.run(*jobs, together=True)
+        assert (locked["status"], saw["value"]) == ("ok", ["F_GETLK", "F_OFD_GETLK"])  # the host's own, which it may see
+    locked, saw = arm.run(*jobs, together=True)
+    assert (locked["status"], saw["value"]) == ("ok", [])
+    assert arm.run(*jobs, together=True, without=[FILTER])[1]["value"] == ["F_GETLK", "F_OFD_GETLK", "flock"]
+
+
+def test_nothing_is_left_on_a_shared_file_and_nobody_is_watched_or_held_up(arm, folder):
+    """What a file, an inode or a user has once, beside locks, and a descriptor that only reads may change."""
+    attack = """
+import fcntl, os, struct
+def solve(x):
+    file, done = os.open('/inputs/table', os.O_RDONLY), []
+    hint = struct.unpack('Q', fcntl.fcntl(file, 1035, bytes(8)))[0]  # F_GET_RW_HINT
+    tries = {
+        'a hint': lambda: fcntl.fcntl(file, 1036, struct.pack('Q', 5)),  # F_SET_RW_HINT: RWH_WRITE_LIFE_EXTREME
+        'a lease': lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK),
+        'a watch': lambda: fcntl.fcntl(os.open('/usr/lib', os.O_RDONLY), fcntl.F_NOTIFY, 1),
+        'a pipe': lambda: fcntl.fcntl(os.pipe()[0], 1031, 2**20),
+    }
+    for name, change in tries.items():
+        try:
+            change()
+            done.append(name)
+        except OSError:
+            pass
+    return [hint, done]
+"""
+    (folder / "secret").chmod(0o644)  # nobody has it open, and it is the candidate's own, as one's own inputs are
+    if os.geteuid() == 0:
+        os.chown(folder / "secret", 65534, 65534)
+    files = {"table": str(folder / "secret")}
+    jobs = [{"source": attack, "files": files}, {"source": attack, "files": files}]
+    assert [done["value"] for done in arm.run(*jobs)] == [[0, []], [0, []]]
+    everything = ["a hint", "a lease", "a watch", "a pipe"]
+    assert [done["value"] for done in arm.run(*jobs, without=[FILTER])] == [[0, everything], [5, everything]]
+
+
+def test_a_program_that_locks_its_own_files_runs(arm, folder):
+    """sqlite locks by fcntl; where that is refused it can open nothing."""
+    with sqlite3.connect(folder / "table") as made:
+        made.execute("create table t (a)")
+        made.execute("insert into t values (4711)")
+    made.close()
+    (folder / "table").chmod(0o644)
+    source = """
+import fcntl, sqlite3, tempfile, threading
+def solve(x):
+    found = [sqlite3.connect('file:/inputs/table?mode=ro', uri=True).execute('select a from t').fetchone()[0]]
+    for mode in ('delete', 'wal'):
+        path = f'/tmp/{mode}.db'
+        def write(number):
+            with sqlite3.connect(path, timeout=30) as own:
+                own.execute('insert into t values (?)', (number,))
+        with sqlite3.connect(path) as db:
+            found.append(db.execute(f'pragma journal_mode={mode}').fetchone()[0])
+            db.execute('create table t (a)')
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        found.append(sqlite3.connect(path).execute('select sum(a) from t').fetchone()[0])
+    with tempfile.NamedTemporaryFile() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.lockf(file, fcntl.LOCK_EX)
+    return found
+"""
+    done = arm.one(source, files={"table": str(folder / "table")})
+    assert (done["value"], done["reason"]) == ([4711, "delete", 28, "wal", 28], "")
 
 
 def test_the_host_s_keys_stay_out(arm):
