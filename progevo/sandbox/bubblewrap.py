@@ -28,7 +28,7 @@ from progevo.sandbox.profile import Profile
 from progevo.sandbox.source import Fresh, Lost, Source, Zygote, mounts
 from progevo.sandbox.syscalls import MACHINES, OPTIONAL, filter_for
 from progevo.sandbox.watch import frames_of, watch
-from progevo.types import Execution, Job
+from progevo.types import Execution, Job, Json
 
 Form = Literal["warm", "pool", "cold"]
 
@@ -64,6 +64,8 @@ class Bubblewrap:
         self._version = done.stdout.strip().removeprefix("bubblewrap ")
         #: Sources that no run uses right now, each for its own surroundings.
         self._idle: list[tuple[Surroundings, Source]] = []
+        #: As the first sandbox that was started has found; a probe starts one before anybody asks.
+        self._refused: dict[str, Json] = {}
         self._cells = InUse()
         self._answerers = Answerers()
         self._lock = threading.Lock()
@@ -76,7 +78,7 @@ class Bubblewrap:
             version=self._version,
             kernel=platform.release(),
             profile=self._profile.name,
-            limits_refused={},
+            limits_refused=dict(self._refused),
         )
 
     def run(self, job: Job) -> Execution:
@@ -87,6 +89,7 @@ class Bubblewrap:
                 frames = frames_of(job, dataclasses.asdict(job.limits), talk)
                 with self._source(surroundings) as source, self._cells.hold(source.take()) as cell:
                     ending = watch(cell, job.limits, frames, talk)
+                    self._refused.update(ending.refused)
                 talk.end()
         except (Lost, OSError) as error:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))

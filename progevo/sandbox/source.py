@@ -18,6 +18,8 @@ RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
 #: What a zygote needs, inside its own user namespace, to jail its children, who give it up before they read a byte: to
 #: make namespaces and mounts, to enter them, also those of a process that nobody may look into, to drop powers.
 POWERS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SETPCAP")
+#: What the supervisor of a single candidate needs for its mounts. It gives them up before it imports anything.
+MOUNTING = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 
 
 class Lost(Exception):
@@ -61,7 +63,7 @@ class Fresh:
             self._waiting.close()
 
     def _start(self) -> Cell:
-        cell = self._launcher.start(self._surroundings)
+        cell = self._launcher.start(self._surroundings, powers=MOUNTING)
         with contextlib.suppress(OSError):  # a cell that is gone already says so when it is watched
             cell.control.sendall(self._told)
         return cell

@@ -163,8 +163,8 @@ AF_UNIX = 1
 DESCRIPTOR = (0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 15, 16, 36, 1025, 1027, 1028, 1030, 1032, 1034, 1035, 1037)
 #: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW.
 LOCKS = (6, 7, 37, 38)
-#: What `ioctl` is asked by ordinary programs: TCGETS and TCGETS2 (is this a terminal?), TIOCGPGRP, TIOCOUTQ, TIOCGWINSZ,
-#: FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FICLONE. The rest belongs to devices and file systems.
+#: What `ioctl` is asked by ordinary programs: TCGETS and TCGETS2 (is this a terminal?), TIOCGPGRP, TIOCOUTQ,
+#: TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FICLONE. The rest belongs to devices and file systems.
 REQUESTS = (0x5401, 0x802C542A, 0x540F, 0x5411, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x5452, 0x40049409)
 #: Typing into the terminal of whoever started this, and its cousin on the console.
 TERMINAL = (0x5412, 0x541C)
@@ -214,8 +214,8 @@ def instructions(column: int, refused: list[tuple[int, int | None]]) -> list[Ins
     # Shared memory without a file: its pages stay while any one of them is mapped, and no limit counts them.
     no_memory = answer(ERROR | errno.ENOMEM)  # as the limit itself would say it
     shared = [load(3), *when(JUMP_ANY_BIT, MAP_ANONYMOUS, when(JUMP_ANY_BIT, MAP_SHARED, no_memory)), *allow]
-    blocks = ((CLONE, flags), (SOCKETPAIR, family), (FCNTL, command), (IOCTL, request), (PRLIMIT, limits), (MMAP, shared))
-    for call, block in blocks:
+    blocks = {CLONE: flags, SOCKETPAIR: family, FCNTL: command, IOCTL: request, PRLIMIT: limits, MMAP: shared}
+    for call, block in blocks.items():
         program += when(JUMP_EQUAL, call[column], block)
     return program + allow
 

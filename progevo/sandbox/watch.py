@@ -36,6 +36,8 @@ class Ending:
     body: bytes | None = None
     #: What was wrong with a frame from inside.
     fault: str = ""
+    #: Limits that the kernel did not grant the supervisor, each with the reason.
+    refused: dict[str, Any] = field(default_factory=dict)
     log: bytes = b""
     #: What stdout and stderr carried, as far as it was read.
     output_bytes: int = 0
@@ -155,6 +157,8 @@ def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
             header, _ = wire.decode(body, max_header_bytes=wire.MAX_HEADER_BYTES)
             if header.get("kind") == "started":
                 ending.verdict = "vanished"  # until it says how it ended
+            elif header.get("kind") == "refused":
+                ending.refused = header["limits"]
             elif header.get("kind") == "ended":
                 ending.verdict, ending.end = "ended", header
                 if not header.get("answered"):

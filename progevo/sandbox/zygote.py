@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import nursery, runner, wire
+    from progevo.sandbox import nursery, powers, runner, wire
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import nursery  # all three lie beside this file inside the sandbox
+    import nursery  # all of them lie beside this file inside the sandbox
+    import powers
     import runner
     import wire
 
@@ -35,6 +36,7 @@ def main() -> None:
     """Prepares once, then answers the host until it hangs up; argument 1 is the descriptor of its socket."""
     control = runner.open_control()
     told = runner.read_frame(control)
+    powers.close_mounts()  # as all its children will see them
     supervisors = nursery.open_nursery(told)
     room = neighbouring_room() if told["packages"] else []
     surroundings = runner.prepare(told)
@@ -143,7 +145,7 @@ def be_candidate(
     try:
         join(init, nursery.NEW_NAMESPACES & ~CLONE_NEWPID)
         os.chdir("/tmp")
-        nursery.drop_capabilities()
+        powers.drop_capabilities()  # before it reads a byte
         runner.settle(surroundings.filter)
         runner.become_candidate(surroundings, control, channel)
     except BaseException as error:

@@ -9,7 +9,8 @@ one guarantee away, for twins that show an attack working without it:
     "environment": variables to let through
     "without": texts to cut out of what runs inside
 
-"together": true runs all jobs at once. "keyring": true gives this process a session keyring, as a log-in does. "bwrap" names another one to use.
+"together": true runs all jobs at once. "keyring": true gives this process a session keyring, as a log-in does. "bwrap"
+names another one to use.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import BlackBox, Inputs, Job, Limits, Program
 
-INSIDE = ("runner.py", "nursery.py", "zygote.py")
+INSIDE = ("runner.py", "powers.py", "nursery.py", "zygote.py")
 
 
 def weaken(plan: dict[str, Any], folder: Path) -> None:
