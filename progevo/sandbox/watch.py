@@ -13,14 +13,19 @@ from typing import IO, Any, Literal
 from progevo.sandbox import wire
 from progevo.sandbox.answerer import SILENCE, Talk
 from progevo.sandbox.cell import Cell
+from progevo.sandbox.cgroup import NO_ACCOUNT, Account
 from progevo.types import Job, Limits, Usage
 
 #: From start to the supervisor's first word: interpreter, namespaces and trusted imports, none of the candidate's.
 STARTUP_S = 60.0
 #: How much of each of a candidate's stdout and stderr is kept, from the end: a flood on one cannot hide the other.
 TAIL_BYTES = 8 * 1024
-#: How often the sums over all processes are taken: rlimits hold for one process each. More often near a limit.
-POLL_S, POLL_NEAR_S = 0.1, 0.01
+#: How often the sums over all processes are taken: rlimits hold for one process each. When there is room for less than
+#: can be used up in that time, as soon as it can be.
+POLL_S, POLL_LEAST_S = 0.1, 0.005
+CORES = min(os.cpu_count() or 1, 8)
+#: How fast processes fill memory that they have not touched before.
+FILLING_BYTES_S = CORES * 2 * 1024**3
 #: By how much the sum may be over `cpu_s`: a single process is ended by its own limit first, which names the cause.
 SLACK_S = 0.15
 
@@ -55,11 +60,12 @@ def frames_of(job: Job, limits: Mapping[str, Any], talk: Talk = SILENCE) -> byte
     return wire.encode({"limits": dict(limits)}) + wire.encode(candidate)
 
 
-def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Ending:
+def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account: Account = NO_ACCOUNT) -> Ending:
     """How the candidate's run ended. Nothing of the cell is alive afterwards.
 
     `job` is what `frames_of` makes of it; the candidate's process sets the limits for itself. The frames are sent, and
     after them its end of a black box, and the clock starts, when the supervisor has said that the process is there.
+    From then on the kernel counts for it on the account.
     """
     reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
     ending, log = Ending(), Log(cell)
@@ -78,6 +84,8 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                 finished = _hear(cell, reader, ending)
                 if ending.verdict == "vanished" and job:
                     cell.begin()
+                    for pid in cell.processes()[1:]:  # the first has limits of its own, and is not the candidate's
+                        account.add(pid)
                     cell.control.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.control.sendall(job)
@@ -98,17 +106,23 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                 poll = now + POLL_S  # nobody is running yet
             elif now >= poll:
                 used_s, memory = cell.measure()
-                near = memory > limits.memory_bytes / 2 or used_s > limits.cpu_s - POLL_S
-                poll = now + (POLL_NEAR_S if near else POLL_S)
+                used_s = max(used_s, account.cpu_s())
+                if memory > limits.memory_bytes:
+                    memory = cell.weigh()
                 if used_s > limits.cpu_s + SLACK_S:
                     ending.verdict = "cpu_limit"
                     break
-                if memory > limits.memory_bytes and cell.weigh() > limits.memory_bytes:
+                if memory > limits.memory_bytes or account.overdrawn():
                     ending.verdict = "memory_limit"
                     break
+                room_s = (limits.cpu_s + SLACK_S - used_s) / CORES, (limits.memory_bytes - memory) / FILLING_BYTES_S
+                poll = time.monotonic() + max(POLL_LEAST_S, min(POLL_S, *room_s))
     wall_s = time.monotonic() - started
     cpu_s = max(_number(ending.end.get("cpu_s")) or 0.0, cell.measure()[0])
     cell.end()
+    cpu_s = max(cpu_s, account.cpu_s())
+    if ending.verdict in ("ended", "vanished") and account.overdrawn():
+        ending.verdict = "memory_limit"  # whatever it says, one of its processes was ended for that
     ending.output_bytes, ending.log = log.size, log.rest()
     rss = _number(ending.end.get("max_rss_bytes"))
     ending.usage = Usage(wall_s=wall_s, cpu_s=cpu_s, max_rss_bytes=None if rss is None else int(rss))
