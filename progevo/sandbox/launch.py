@@ -27,7 +27,7 @@ SCRATCH = "/tmp"
 SHARED_MEMORY = "/dev/shm"
 ROOM = Path(__file__).parent
 #: What of this folder lies beside the harness inside.
-INSIDE = ("runner.py", "wire.py", "blackbox.py", "nursery.py", "zygote.py")
+INSIDE = ("runner.py", "wire.py", "blackbox.py", "powers.py", "nursery.py", "zygote.py")
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
 
@@ -141,6 +141,8 @@ def command(
     parts += ["--proc", "/proc", "--dev", "/dev"]
     # A shared mapping of /dev/zero is memory without an owner. Bound without its device it cannot be opened.
     parts += ["--ro-bind", Path("/dev/null"), "/dev/zero"]
+    # Pseudo-terminals are of no use in here, and their folder would stay as one candidate leaves it for the next.
+    parts += ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
     parts += ["--size", str(launcher.profile.shm_bytes), "--perms", "1777", "--tmpfs", SHARED_MEMORY]
     # Before the binds: an environment or checkout that itself lies under /tmp is then shown on top of it.
     parts += ["--size", str(surroundings.scratch_bytes), "--perms", "1777", "--tmpfs", SCRATCH]
@@ -149,7 +151,8 @@ def command(
     for place, path in {**{str(path): path for path in launcher.shown()}, **own}.items():
         parts += ["--ro-bind", path, place]
     for place in launcher.hidden():
-        parts += ["--perms", "0000", "--tmpfs", place]
+        # Read-only: its owner, who is the candidate, could open it again, and would have a scratch without a size.
+        parts += ["--perms", "0000", "--tmpfs", place, "--remount-ro", place]
     parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
     # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
     # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.

@@ -13,27 +13,21 @@ import ctypes
 import os
 import signal
 import socket
-import struct
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import runner
+    from progevo.sandbox import powers, runner
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import runner  # lies beside this file inside the sandbox
+    import powers  # both lie beside this file inside the sandbox
+    import runner
 
 #: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWPID, NEWNET; CLONE_PIDFD; SIGCHLD.
 NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
 CLONE_PIDFD, SIGCHLD = 0x00001000, 17
 CLONE = {"x86_64": 56, "aarch64": 220}
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
-MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 262144
-PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 47, 4
-CAPABILITY_VERSION_3 = 0x20080522
-#: Each file of a scratch takes the kernel about a KiB beside its content, which no other limit counts.
-FILES = 65_536
 
 
 def open_nursery(told: dict[str, Any]) -> socket.socket:
@@ -102,7 +96,7 @@ def be_first(mounts: dict[str, Any], tell: int, others: tuple[int, ...]) -> NoRe
         os.setsid()
         fresh_mounts(mounts)
         os.chdir("/tmp")
-        drop_capabilities()
+        powers.drop_capabilities()
         # The first process of a namespace is deaf to its own inmates' signals, but for those that it has a handler for,
         # and Python comes with one for SIGINT.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -120,38 +114,6 @@ def be_first(mounts: dict[str, Any], tell: int, others: tuple[int, ...]) -> NoRe
 
 def fresh_mounts(mounts: dict[str, Any]) -> None:
     """A /proc of this namespace alone, and empty scratch; what is bound under the old scratch stays in sight."""
-    mount("none", "/", None, MS_REC | MS_PRIVATE)
-    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    kept = [(os.open(path, os.O_PATH), path) for path in mounts["keep"]]
-    for place, size in mounts["scratch"].items():
-        mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={size},nr_inodes={FILES}")
-    for descriptor, path in kept:
-        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
-            os.makedirs(path)
-        else:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
-        mount(f"/proc/self/fd/{descriptor}", path, None, MS_BIND | MS_REC)
-        mount("none", path, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
-        os.close(descriptor)
-    for path in mounts["hide"]:
-        mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_RDONLY, "mode=0")
-
-
-def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    arguments = (source.encode(), target.encode(), kind.encode() if kind else None)
-    if runner.libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() if options else None) != 0:
-        raise OSError(ctypes.get_errno(), f"mount on {target}: {os.strerror(ctypes.get_errno())}")
-
-
-def drop_capabilities() -> None:
-    """Gives up every power, for good: bounding and ambient set first, then the rest."""
-    for capability in range(64):
-        # Most are gone already: those that bwrap was not asked for. Past the last one this is an error.
-        if runner.libc.prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1:
-            runner.libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-    runner.libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    header = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION_3, 0))
-    nothing = ctypes.create_string_buffer(bytes(24))
-    if runner.libc.capset(header, nothing) != 0:
-        raise OSError(ctypes.get_errno(), f"capset: {os.strerror(ctypes.get_errno())}")
+    powers.mount("none", "/", None, powers.MS_REC | powers.MS_PRIVATE)
+    powers.mount("proc", "/proc", "proc", powers.MS_NOSUID | powers.MS_NODEV | powers.MS_NOEXEC)
+    powers.fresh_scratch(mounts)

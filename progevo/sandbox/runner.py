@@ -85,6 +85,8 @@ def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[2]))
     control = open_control(channel)
     told = read_frame(control)
+    if told.get("mounts"):
+        close_mounts(control, told["mounts"])
     surroundings = prepare(told)
     if told.get("alone"):
         stand_alone(control, channel, surroundings)
@@ -108,6 +110,25 @@ def prepare(told: dict[str, Any]) -> Surroundings:
             importlib.import_module(name)
     inputs = Path(told.get("inputs", INPUTS))
     return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"], inputs)
+
+
+def close_mounts(control: socket.socket, mounts: dict[str, Any]) -> None:
+    """Mounts scratch as the nursery does it for a warm candidate, and gives up the powers for that.
+
+    Where the kernel grants bwrap's processes no powers, what bwrap has mounted stays, and the host is told.
+    """
+    if TYPE_CHECKING:
+        from progevo.sandbox import powers
+    else:
+        import powers  # lies beside this file where there are namespaces
+
+    try:
+        powers.close_mounts()
+        powers.fresh_scratch(mounts)
+    except OSError as error:
+        control.sendall(wire.encode({"kind": "refused", "limits": {"scratch_files": text_of(error)}}))
+    os.chdir("/tmp")
+    powers.drop_capabilities()  # before it imports a thing
 
 
 def supervise(control: socket.socket, channel: socket.socket, surroundings: Surroundings) -> None:

@@ -20,6 +20,8 @@ RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
 POWERS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SETPCAP")
 #: How many descriptors a zygote hands over with a child (`zygote.make_child`).
 CHILD = 6
+#: What the supervisor of a single candidate needs for its mounts. It gives them up before it imports anything.
+MOUNTING = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 
 
 class Lost(Exception):
@@ -63,7 +65,7 @@ class Fresh:
             self._waiting.close()
 
     def _start(self) -> Cell:
-        cell = self._launcher.start(self._surroundings)
+        cell = self._launcher.start(self._surroundings, powers=MOUNTING)
         with contextlib.suppress(OSError):  # a cell that is gone already says so when it is watched
             cell.control.sendall(self._told)
         return cell

@@ -14,14 +14,19 @@ from typing import IO, Any, Literal
 from progevo.sandbox import wire
 from progevo.sandbox.answerer import SILENCE, Talk
 from progevo.sandbox.cell import Cell
+from progevo.sandbox.cgroup import NO_ACCOUNT, Account
 from progevo.types import Job, Limits, Usage
 
 #: From start to the first word on `control`: interpreter, namespaces and trusted imports, none of the candidate's.
 STARTUP_S = 60.0
 #: How much of each of a candidate's stdout and stderr is kept, from the end: a flood on one cannot hide the other.
 TAIL_BYTES = 8 * 1024
-#: How often the sums over all processes are taken: rlimits hold for one process each. More often near a limit.
-POLL_S, POLL_NEAR_S = 0.1, 0.01
+#: How often the sums over all processes are taken: rlimits hold for one process each. When there is room for less than
+#: can be used up in that time, as soon as it can be.
+POLL_S, POLL_LEAST_S = 0.1, 0.005
+CORES = min(os.cpu_count() or 1, 8)
+#: How fast processes fill memory that they have not touched before.
+FILLING_BYTES_S = CORES * 2 * 1024**3
 #: By how much the sum may be over `cpu_s`: a single process is ended by its own limit first, which names the cause.
 SLACK_S = 0.15
 
@@ -38,6 +43,8 @@ class Ending:
     #: What was wrong with a frame on `control`, and with the candidate's.
     fault: str = ""
     flaw: str = ""
+    #: Limits that the kernel did not grant the supervisor, each with the reason.
+    refused: dict[str, Any] = field(default_factory=dict)
     log: bytes = b""
     #: What stdout and stderr carried, as far as it was read.
     output_bytes: int = 0
@@ -55,11 +62,12 @@ def frames_of(job: Job, limits: Mapping[str, Any], talk: Talk = SILENCE) -> byte
     return wire.encode({"limits": dict(limits)}) + wire.encode(candidate)
 
 
-def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Ending:
+def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account: Account = NO_ACCOUNT) -> Ending:
     """How the candidate's run ended. Nothing of the cell is alive afterwards.
 
     `job` is what `frames_of` makes of it; the candidate's process sets the limits for itself. The frames are sent, and
     after them its end of a black box, and the clock starts, when it is said on `control` that the process is there.
+    From then on the kernel counts for it on the account.
     """
     words, answers = wire.Reader(wire.MAX_HEADER_BYTES), wire.Reader(limits.answer_bytes)
     ending, log = Ending(), Log(cell)
@@ -85,12 +93,13 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                 elif _hear(cell, words, ending):
                     finished = True
                 elif ending.verdict == "vanished" and job:
+                    account.add(cell)
                     cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.channel.sendall(job)
                         talk.hand_over(cell.channel)
                     job, started = b"", time.monotonic()
-                    deadline, poll = started + limits.wall_s, started + POLL_S
+                    deadline, poll = started + limits.wall_s, started + _room_s(limits)
                     cell.begin()  # the candidate is at work by now; it has used next to nothing
             if finished:
                 break
@@ -107,20 +116,25 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                 poll = now + POLL_S  # nobody is running yet
             elif now >= poll:
                 used_s, memory = cell.measure()
-                near = memory > limits.memory_bytes / 2 or used_s > limits.cpu_s - POLL_S
-                poll = now + (POLL_NEAR_S if near else POLL_S)
+                used_s = max(used_s, account.cpu_s())
+                if memory > limits.memory_bytes:
+                    memory = cell.weigh()
                 if used_s > limits.cpu_s + SLACK_S:
                     ending.verdict = "cpu_limit"
                     break
-                if memory > limits.memory_bytes and cell.weigh() > limits.memory_bytes:
+                if memory > limits.memory_bytes or account.overdrawn():
                     ending.verdict = "memory_limit"
                     break
+                poll = time.monotonic() + _room_s(limits, used_s, memory)
     wall_s = (answered or time.monotonic()) - started
     cell.channel.setblocking(False)
     while ending.verdict in ("ended", "vanished") and _listen(cell, answers, ending):
         pass  # what it sent before it ended by itself
     cpu_s = max(_number(ending.end.get("cpu_s")) or 0.0, cell.measure()[0])
     cell.end()
+    cpu_s = max(cpu_s, account.cpu_s())
+    if ending.verdict in ("ended", "vanished") and account.overdrawn():
+        ending.verdict = "memory_limit"  # whatever it says, one of its processes was ended for that
     ending.output_bytes, ending.log = log.size, log.rest()
     rss = _number(ending.end.get("max_rss_bytes"))
     ending.usage = Usage(wall_s=wall_s, cpu_s=cpu_s, max_rss_bytes=None if rss is None else int(rss))
@@ -158,6 +172,12 @@ def said(stream: IO[bytes]) -> str:
     return (stream.read() or b"").decode("utf-8", "replace")
 
 
+def _room_s(limits: Limits, used_s: float = 0.0, memory: int = 0) -> float:
+    """How long it takes at least to reach a limit, within the bounds of how often to look."""
+    cpu_s, memory_s = (limits.cpu_s + SLACK_S - used_s) / CORES, (limits.memory_bytes - memory) / FILLING_BYTES_S
+    return max(POLL_LEAST_S, min(POLL_S, cpu_s, memory_s))
+
+
 def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
     """Takes what is said on `control` into `ending`; whether that was the last word."""
     try:
@@ -166,6 +186,8 @@ def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
             header, _ = wire.decode(body, max_header_bytes=wire.MAX_HEADER_BYTES)
             if header.get("kind") == "started":
                 ending.verdict = "vanished"  # until it is said how it ended
+            elif header.get("kind") == "refused":
+                ending.refused = header["limits"]
             elif header.get("kind") == "ended":
                 ending.verdict, ending.end = "ended", header
                 return True

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import nursery, runner, wire
+    from progevo.sandbox import nursery, powers, runner, wire
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import nursery  # all three lie beside this file inside the sandbox
+    import nursery  # all of them lie beside this file inside the sandbox
+    import powers
     import runner
     import wire
 
@@ -68,6 +69,7 @@ def main() -> None:
     """Prepares once, then answers the host until it hangs up; argument 1 is the descriptor of its socket."""
     control = runner.open_control()
     told = runner.read_frame(control)
+    powers.close_mounts()  # as all its children will see them
     namespaces = nursery.open_nursery(told)
     room = neighbouring_room() if told["packages"] else []
     surroundings = runner.prepare(told)
@@ -202,7 +204,7 @@ def be_candidate(init: int, channel: socket.socket, surroundings: runner.Surroun
     try:
         join(init, nursery.NEW_NAMESPACES & ~CLONE_NEWPID)
         os.chdir("/tmp")
-        nursery.drop_capabilities()
+        powers.drop_capabilities()  # before it reads a byte
         runner.settle(surroundings.filter)
         rehearse()
         runner.become_candidate(surroundings, channel)

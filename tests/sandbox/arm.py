@@ -9,7 +9,8 @@ one guarantee away, for twins that show an attack working without it:
     "environment": variables to let through
     "without": texts to cut out of what runs inside
 
-"keyring": true gives this process a session keyring, as a log-in does. "bwrap" names another one to use.
+"together": true runs all jobs at once. "keyring": true gives this process a session keyring, as a log-in does. "bwrap"
+names another one to use.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import BlackBox, Inputs, Job, Limits, Program
 
-INSIDE = ("runner.py", "nursery.py", "zygote.py")
+INSIDE = ("runner.py", "powers.py", "nursery.py", "zygote.py")
 
 
 def weaken(plan: dict[str, Any], folder: Path) -> None:
@@ -62,7 +64,8 @@ def main() -> None:
         Path(folder).chmod(0o755)
         weaken(plan, Path(folder))
         box = Bubblewrap(load_profile(plan["profile"]), plan["form"], bwrap=plan.get("bwrap"))
-        executions = [box.run(job_of(job)) for job in plan["jobs"]]
+        with ThreadPoolExecutor(len(plan["jobs"]) if plan.get("together") else 1) as pool:
+            executions = list(pool.map(box.run, map(job_of, plan["jobs"])))
         box.close()
     told = [
         {
