@@ -266,10 +266,10 @@ def _own(proc: Path, controller: str) -> Path | None:
         root, target = (re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), part) for part in before.split()[3:5])
         kind, _, options = after.split(" ", 2)
         inside = os.path.relpath(path, root)
-        if kind == ("cgroup" if controller else "cgroup2") and not inside.startswith(".."):
-            if not controller or controller in options.split(","):
-                folder = Path(target, inside)
-                return folder if os.access(folder / "cgroup.procs", os.W_OK) else None
+        right = controller in options.split(",") if kind == "cgroup" else kind == "cgroup2" and not controller
+        if right and not inside.startswith(".."):
+            folder = Path(target, inside)
+            return folder if os.access(folder / "cgroup.procs", os.W_OK) else None
     return None
 
 
