@@ -91,8 +91,8 @@ FILES = {
 class Group(Account):
     """A control group, and what it has counted since it was last begun with."""
 
-    def __init__(self, cgroups: Cgroups, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
+    def __init__(self, cgroups: Cgroups, limit_bytes: int | None) -> None:
+        self.limit_bytes: int | None = None
         self._files = FILES[cgroups.version]
         name = f"{NAME}-{os.getpid()}-{next(_numbers)}"
         self._folders = [folder / name for folder in dict.fromkeys((cgroups.memory, cgroups.cpu)) if folder]
@@ -104,8 +104,9 @@ class Group(Account):
             self._cpu = self._opened(cgroups.cpu and cgroups.cpu / name, self._files.cpu)
             memory = cgroups.memory and cgroups.memory / name
             self._events, self._used = (self._opened(memory, file) for file in (self._files.events, self._files.used))
-            if memory is not None:
-                self._limit(memory)
+            self._memory = memory
+            if limit_bytes is not None:
+                self.limit(limit_bytes)
             self.begin()
         except BaseException:
             self.remove()
@@ -117,12 +118,21 @@ class Group(Account):
         self._open.append(os.open(folder / file, mode))
         return self._open[-1]
 
-    def _limit(self, memory: Path) -> None:
+    def limit(self, limit_bytes: int) -> None:
         """Limits memory, and memory with swap. Where swap is not counted there is no file for that."""
-        limit_bytes = self.limit_bytes + OVERHEAD_BYTES
-        (memory / self._files.limit).write_text(str(limit_bytes))
-        if (memory / self._files.limit_with_swap).exists():
-            (memory / self._files.limit_with_swap).write_text(str(limit_bytes * self._files.swap_share))
+        if self._memory is None:
+            return
+        size = limit_bytes + OVERHEAD_BYTES
+        files = (self._files.limit, size), (self._files.limit_with_swap, size * self._files.swap_share)
+        raised = self.limit_bytes is not None and limit_bytes > self.limit_bytes
+        for file, value in reversed(files) if raised else files:  # with swap it may never be less than without
+            if (self._memory / file).exists():
+                (self._memory / file).write_text(str(value))
+        self.limit_bytes = limit_bytes
+
+    def used_bytes(self) -> int:
+        """Memory now, as far as it is counted."""
+        return 0 if self._used is None else _number(self._used)
 
     def begin(self) -> None:
         """Counts from here."""
@@ -154,7 +164,7 @@ class Group(Account):
     @property
     def clean(self) -> bool:
         """Whether the last candidate has left so little (what the kernel frees later) that the next one has room."""
-        return self._used is None or _number(self._used) < OVERHEAD_BYTES // 2
+        return self.used_bytes() < OVERHEAD_BYTES // 2
 
     def remove(self) -> None:
         """Removes it. One that still holds a process stays for a later `find`."""
@@ -163,6 +173,45 @@ class Group(Account):
         self._open.clear()
         for folder in self._folders:
             _remove(folder)
+
+
+class Shared(Account):
+    """The account of a zygote with all its children, of whom one at a time is a candidate.
+
+    To move a process into a group takes the kernel several milliseconds, so the zygote is moved there once, and its
+    children are born there.
+    """
+
+    def __init__(self, cgroups: Cgroups, zygote: Cell) -> None:
+        self._group = Group(cgroups, None)
+        try:
+            for pid in zygote.processes():
+                self._group.add_process(pid)
+        except BaseException:
+            self._group.remove()
+            raise
+        #: What the zygote holds itself.
+        self._base_bytes = 0
+
+    def admit(self, limit_bytes: int) -> Account:
+        """The account of the next candidate, which may hold so many bytes."""
+        self._base_bytes = self._base_bytes or self._group.used_bytes()
+        if self._group.limit_bytes != self._base_bytes + limit_bytes:
+            self._group.limit(self._base_bytes + limit_bytes)
+        return self
+
+    def add(self, cell: Cell) -> None:
+        self._group.begin()
+
+    def cpu_s(self) -> float:
+        return self._group.cpu_s()
+
+    def overdrawn(self) -> bool:
+        return self._group.overdrawn()
+
+    def remove(self) -> None:
+        """Removes it, once the zygote is gone."""
+        self._group.remove()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -211,6 +211,8 @@ def become_candidate(surroundings: Surroundings, channel: socket.socket, *kept: 
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
     set_limits(read_frame(channel)["limits"])
     set_dumpable(True)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as adjust:
+        adjust.write(b"1000")  # where memory runs out, the kernel ends candidates first
     job = read_frame(channel)
     extra = [receive_black_box(channel, **job["black_box"])] if job.get("black_box") else []
     try:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from progevo.sandbox import wire
 from progevo.sandbox.cell import Cell
+from progevo.sandbox.cgroup import Cgroups, Shared
 from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, Launcher, Surroundings
 from progevo.sandbox.watch import STARTUP_S, said
 
@@ -74,10 +75,13 @@ class Fresh:
 class Zygote:
     """Asks one zygote for a child per candidate, one ahead (the warm form)."""
 
-    def __init__(self, launcher: Launcher, surroundings: Surroundings, told: bytes) -> None:
-        self._launcher, self._surroundings, self._told = launcher, surroundings, told
-        #: The sandbox that the zygote itself is in, once there is one.
+    def __init__(
+        self, launcher: Launcher, surroundings: Surroundings, told: bytes, cgroups: Cgroups | None = None
+    ) -> None:
+        self._launcher, self._surroundings, self._told, self._cgroups = launcher, surroundings, told, cgroups
+        #: The sandbox that the zygote itself is in, once there is one, and its account, where the kernel keeps one.
         self.home: Cell | None = None
+        self.account: Shared | None = None
         #: After how many candidates it is replaced.
         self.recycle = RECYCLE_CANDIDATES
         #: Whether a child has been asked for that nobody has taken yet.
@@ -103,7 +107,9 @@ class Zygote:
     def close(self) -> None:
         if self.home is not None:
             self.home.close()  # and with it the child that waits, if any
-        self.home, self._asked = None, False
+        if self.account is not None:
+            self.account.remove()
+        self.home, self.account, self._asked = None, None, False
 
     def _ask(self, home: Cell) -> None:
         home.control.sendall(b"n")
@@ -135,6 +141,8 @@ class Zygote:
         home.control.settimeout(STARTUP_S)
         reader = wire.Reader(wire.MAX_HEADER_BYTES)
         try:
+            if self._cgroups is not None:  # before it imports, or forks
+                self.account = Shared(self._cgroups, home)
             home.control.sendall(self._told)
             while not (bodies := reader.feed(data := home.control.recv(1 << 16))):
                 if not data:
