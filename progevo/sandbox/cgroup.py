@@ -39,7 +39,7 @@ class Account:
         return 0.0
 
     def overdrawn(self) -> bool:
-        """Whether the kernel has ended a process for want of memory."""
+        """Whether the kernel has ended a process because all of them together had too much memory."""
         return False
 
 
@@ -56,6 +56,9 @@ class Files:
     swap_share: int
     used: str
     events: str
+    #: The file, and the word in it, that say how often the limit was met.
+    met: str
+    met_word: bytes
     cpu: str
     #: How the number of the CPU file begins, and how many of its units make a second.
     cpu_word: bytes
@@ -69,6 +72,8 @@ FILES = {
         swap_share=1,
         used="memory.usage_in_bytes",
         events="memory.oom_control",
+        met="memory.failcnt",
+        met_word=b"",
         cpu="cpuacct.usage",
         cpu_word=b"",
         cpu_units=10**9,
@@ -79,6 +84,8 @@ FILES = {
         swap_share=0,
         used="memory.current",
         events="memory.events",
+        met="memory.events",
+        met_word=b"oom ",
         cpu="cpu.stat",
         cpu_word=b"usage_usec ",
         cpu_units=10**6,
@@ -101,7 +108,8 @@ class Group(Account):
             self._procs = [self._opened(folder, "cgroup.procs", os.O_WRONLY) for folder in self._folders]
             self._cpu = self._opened(cgroups.cpu and cgroups.cpu / name, self._files.cpu)
             memory = cgroups.memory and cgroups.memory / name
-            self._events, self._used = (self._opened(memory, file) for file in (self._files.events, self._files.used))
+            files = (self._files.events, self._files.met, self._files.used)
+            self._events, self._met, self._used = (self._opened(memory, file) for file in files)
             if memory is not None:
                 self._limit(memory)
             self.begin()
@@ -139,7 +147,10 @@ class Group(Account):
         return _number(self._cpu, self._files.cpu_word) / self._files.cpu_units - self._before_s
 
     def overdrawn(self) -> bool:
-        return self._kills() > self._before_kills
+        if self._met is None or self._kills() <= self._before_kills:
+            return False
+        # A host that is out of memory ends processes too, and that is its own fault.
+        return _number(self._met, self._files.met_word) > 0
 
     def _kills(self) -> int:
         return 0 if self._events is None else _number(self._events, b"oom_kill ")

@@ -180,6 +180,8 @@ def test_the_second_version_is_found_limited_and_read(delegated):
         (group / "cpu.stat").write_text("usage_usec 3000000\nuser_usec 1\n")
         assert account.cpu_s() == 2.5
         assert not account.overdrawn()
+        (group / "memory.events").write_text("low 0\noom 0\noom_kill 1\n")
+        assert not account.overdrawn()  # the host's own want
         (group / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
         assert account.overdrawn()
 
