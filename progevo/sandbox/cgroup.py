@@ -51,9 +51,8 @@ class Files:
     """What the files of a group are called."""
 
     limit: str
-    limit_with_swap: str
-    #: What that one is set to, of the limit.
-    swap_share: int
+    #: At nought memory over the limit is not swapped out.
+    swap: str
     used: str
     events: str
     #: The file, and the word in it, that say how often the limit was met.
@@ -68,8 +67,7 @@ class Files:
 FILES = {
     "v1": Files(
         limit="memory.limit_in_bytes",
-        limit_with_swap="memory.memsw.limit_in_bytes",
-        swap_share=1,
+        swap="memory.swappiness",
         used="memory.usage_in_bytes",
         events="memory.oom_control",
         met="memory.failcnt",
@@ -80,8 +78,7 @@ FILES = {
     ),
     "v2": Files(
         limit="memory.max",
-        limit_with_swap="memory.swap.max",
-        swap_share=0,
+        swap="memory.swap.max",
         used="memory.current",
         events="memory.events",
         met="memory.events",
@@ -124,11 +121,9 @@ class Group(Account):
         return self._open[-1]
 
     def _limit(self, memory: Path) -> None:
-        """Limits memory, and memory with swap. Where swap is not counted there is no file for that."""
-        limit_bytes = self.limit_bytes + OVERHEAD_BYTES
-        (memory / self._files.limit).write_text(str(limit_bytes))
-        if (memory / self._files.limit_with_swap).exists():
-            (memory / self._files.limit_with_swap).write_text(str(limit_bytes * self._files.swap_share))
+        (memory / self._files.limit).write_text(str(self.limit_bytes + OVERHEAD_BYTES))
+        if (memory / self._files.swap).exists():  # a kernel without swap has none
+            (memory / self._files.swap).write_text("0")
 
     def begin(self) -> None:
         """Counts from here."""

@@ -38,16 +38,18 @@ def solve(x):
             pass
     return 'free'
 """
-#: 500 MiB in five processes.
+#: 500 MiB in five processes, all there at the same time.
 HOG = """
 import os, time
 def solve(x):
+    full, tell = os.pipe()
     for _ in range(5):
         if os.fork() == 0:
             kept = b'x' * (100 * 2**20)
-            time.sleep(2)
-            os._exit(len(kept) % 2)
-    time.sleep(2)
+            os.write(tell, kept[:1])
+            time.sleep(600)
+    for _ in range(5):
+        os.read(full, 1)
     return 'free'
 """
 
