@@ -90,11 +90,11 @@ class Talk:
             self.facts = {"arity": box.arity, "core": answerer.core}
             self._channel = answerer.serve(box)
 
-    def hand_over(self, control: socket.socket) -> None:
+    def hand_over(self, candidate: socket.socket) -> None:
         """Sends the candidate's end to its process, and keeps none."""
         if self._channel is not None:
             with self._channel:
-                socket.send_fds(control, [b"b"], [self._channel.fileno()])
+                socket.send_fds(candidate, [b"b"], [self._channel.fileno()])
 
     def end(self) -> None:
         """Takes what was counted, once the candidate and all its processes are gone. Raises `OSError`."""

@@ -93,7 +93,7 @@ class Bubblewrap:
                 with (
                     self._source(surroundings) as source,
                     self._cells.hold(source.take()) as cell,
-                    self._account(job.limits) as account,
+                    self._account(source, job.limits) as account,
                 ):
                     ending = watch(cell, job.limits, frames, talk, account)
                     self._refused.update(ending.refused)
@@ -102,11 +102,14 @@ class Bubblewrap:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         return CLOSED if self._cells.closed else execution(ending, job.limits, talk.counts)
 
-    def _account(self, limits: Limits) -> contextlib.AbstractContextManager[Account]:
+    def _account(self, source: Source, limits: Limits) -> contextlib.AbstractContextManager[Account]:
         """An account that the kernel keeps of one candidate, where it does that for this user."""
         if self._cgroups is None:
             return contextlib.nullcontext(NO_ACCOUNT)
-        return self._cgroups.opened(limits.memory_bytes + limits.scratch_bytes + self._profile.shm_bytes)
+        limit_bytes = limits.memory_bytes + limits.scratch_bytes + self._profile.shm_bytes
+        if isinstance(source, Zygote) and source.account is not None:
+            return contextlib.nullcontext(source.account.admit(limit_bytes))
+        return self._cgroups.opened(limit_bytes)
 
     def close(self) -> None:
         self._cells.close()
@@ -153,10 +156,9 @@ class Bubblewrap:
                 "preload": list(self._profile.preload),
                 "seed": 0,
                 "filter": self._filter.hex(),
-                "answer_bytes": surroundings.answer_bytes,
                 "mounts": mounts(self._launcher, surroundings),
             }
         )
         if self._form == "warm":
-            return Zygote(self._launcher, surroundings, told)
+            return Zygote(self._launcher, surroundings, told, self._cgroups)
         return Fresh(self._launcher, surroundings, told, ahead=self._form == "pool")

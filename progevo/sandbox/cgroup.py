@@ -23,6 +23,8 @@ from pathlib import Path
 
 import psutil
 
+from progevo.sandbox.cell import Cell
+
 #: What the kernel needs for the processes themselves (page tables, stacks, descriptors), on top of what they ask for.
 OVERHEAD_BYTES = 32 * 1024 * 1024
 NAME = "progevo"
@@ -31,8 +33,8 @@ NAME = "progevo"
 class Account:
     """What the kernel has counted for one candidate; this one counts nothing."""
 
-    def add(self, pid: int) -> None:
-        """Counts a process and all that it will start, from now on."""
+    def add(self, cell: Cell) -> None:
+        """Counts a candidate's process and all that it will start, from now on."""
 
     def cpu_s(self) -> float:
         """CPU seconds so far, of the dead too."""
@@ -93,8 +95,8 @@ FILES = {
 class Group(Account):
     """A control group, and what it has counted since it was last begun with."""
 
-    def __init__(self, cgroups: Cgroups, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
+    def __init__(self, cgroups: Cgroups, limit_bytes: int | None) -> None:
+        self.limit_bytes: int | None = None
         self._files = FILES[cgroups.version]
         name = f"{NAME}-{os.getpid()}-{next(_numbers)}"
         self._folders = [folder / name for folder in dict.fromkeys((cgroups.memory, cgroups.cpu)) if folder]
@@ -107,8 +109,9 @@ class Group(Account):
             memory = cgroups.memory and cgroups.memory / name
             files = (self._files.events, self._files.met, self._files.used)
             self._events, self._met, self._used = (self._opened(memory, file) for file in files)
-            if memory is not None:
-                self._limit(memory)
+            self._memory = memory
+            if limit_bytes is not None:
+                self.limit(limit_bytes)
             self.begin()
         except BaseException:
             self.remove()
@@ -120,17 +123,30 @@ class Group(Account):
         self._open.append(os.open(folder / file, mode))
         return self._open[-1]
 
-    def _limit(self, memory: Path) -> None:
-        (memory / self._files.limit).write_text(str(self.limit_bytes + OVERHEAD_BYTES))
-        if (memory / self._files.swap).exists():  # a kernel without swap has none
-            (memory / self._files.swap).write_text("0")
+    def limit(self, limit_bytes: int) -> None:
+        """Limits memory. What is over the limit is not swapped out either."""
+        if self._memory is None:
+            return
+        (self._memory / self._files.limit).write_text(str(limit_bytes + OVERHEAD_BYTES))
+        if (self._memory / self._files.swap).exists():  # a kernel without swap has none
+            (self._memory / self._files.swap).write_text("0")
+        self.limit_bytes = limit_bytes
+
+    def used_bytes(self) -> int:
+        """Memory now, as far as it is counted."""
+        return 0 if self._used is None else _number(self._used)
 
     def begin(self) -> None:
         """Counts from here."""
-        self._before_s, self._before_kills = 0.0, 0
-        self._before_s, self._before_kills = self.cpu_s(), self._kills()
+        self._before_s = 0.0
+        self._before_s, self._before = self.cpu_s(), self._ended()
 
-    def add(self, pid: int) -> None:
+    def add(self, cell: Cell) -> None:
+        for pid in cell.processes()[1:]:  # the first has limits of its own, and is not the candidate's
+            self.add_process(pid)
+
+    def add_process(self, pid: int) -> None:
+        """Counts one process."""
         with contextlib.suppress(ProcessLookupError):  # it has ended: there is nothing to count
             for procs in self._procs:
                 if procs is not None:
@@ -142,18 +158,19 @@ class Group(Account):
         return _number(self._cpu, self._files.cpu_word) / self._files.cpu_units - self._before_s
 
     def overdrawn(self) -> bool:
-        if self._met is None or self._kills() <= self._before_kills:
-            return False
-        # A host that is out of memory ends processes too, and that is its own fault.
-        return _number(self._met, self._files.met_word) > 0
+        # A host that is out of memory ends processes too, and that is its own fault: then the limit was not met.
+        return all(now > before for now, before in zip(self._ended(), self._before, strict=True))
 
-    def _kills(self) -> int:
-        return 0 if self._events is None else _number(self._events, b"oom_kill ")
+    def _ended(self) -> tuple[int, int]:
+        """How many processes the kernel has ended in it for want of memory, and how often it has met its limit."""
+        if self._events is None or self._met is None:
+            return 0, 0
+        return _number(self._events, b"oom_kill "), _number(self._met, self._files.met_word)
 
     @property
     def clean(self) -> bool:
         """Whether the last candidate has left so little (what the kernel frees later) that the next one has room."""
-        return self._used is None or _number(self._used) < OVERHEAD_BYTES // 2
+        return self.used_bytes() < OVERHEAD_BYTES // 2
 
     def remove(self) -> None:
         """Removes it. One that still holds a process stays for a later `find`."""
@@ -162,6 +179,45 @@ class Group(Account):
         self._open.clear()
         for folder in self._folders:
             _remove(folder)
+
+
+class Shared(Account):
+    """The account of a zygote with all its children, of whom one at a time is a candidate.
+
+    To move a process into a group takes the kernel several milliseconds, so the zygote is moved there once, and its
+    children are born there.
+    """
+
+    def __init__(self, cgroups: Cgroups, zygote: Cell) -> None:
+        self._group = Group(cgroups, None)
+        try:
+            for pid in zygote.processes():
+                self._group.add_process(pid)
+        except BaseException:
+            self._group.remove()
+            raise
+        #: What the zygote holds itself.
+        self._base_bytes = 0
+
+    def admit(self, limit_bytes: int) -> Account:
+        """The account of the next candidate, which may hold so many bytes."""
+        self._base_bytes = self._base_bytes or self._group.used_bytes()
+        if self._group.limit_bytes != self._base_bytes + limit_bytes:
+            self._group.limit(self._base_bytes + limit_bytes)
+        return self
+
+    def add(self, cell: Cell) -> None:
+        self._group.begin()
+
+    def cpu_s(self) -> float:
+        return self._group.cpu_s()
+
+    def overdrawn(self) -> bool:
+        return self._group.overdrawn()
+
+    def remove(self) -> None:
+        """Removes it, once the zygote is gone."""
+        self._group.remove()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +289,7 @@ def _try(cgroups: Cgroups) -> None:
     with subprocess.Popen(["/bin/sh", "-c", "read _"], stdin=subprocess.PIPE, env={}) as waits:
         group = Group(cgroups, 1 << 30)
         try:
-            group.add(waits.pid)
+            group.add_process(waits.pid)
         finally:
             waits.communicate()
             group.remove()

@@ -49,7 +49,6 @@ class Surroundings:
     harness: Path
     files: tuple[tuple[str, Path], ...]
     scratch_bytes: int
-    answer_bytes: int
 
     @classmethod
     def of(cls, job: Job) -> Surroundings:
@@ -58,7 +57,6 @@ class Surroundings:
             harness=job.harness,
             files=tuple(job.inputs.files.items()),
             scratch_bytes=job.limits.scratch_bytes,
-            answer_bytes=job.limits.answer_bytes,
         )
 
 
@@ -72,10 +70,12 @@ class Launcher:
 
     def start(self, surroundings: Surroundings, program: str = "runner.py", powers: tuple[str, ...] = ()) -> Cell:
         """A sandbox that runs one of the trusted programs of this folder, with `powers` (capabilities) of its own."""
-        control, inside = socket.socketpair()
+        control, supervisor = socket.socketpair()
+        channel, candidate = socket.socketpair()
         status_read, status_write = os.pipe()
-        with inside, open(status_read, "rb", buffering=0) as status:
-            parts = command(self, surroundings, program, powers, inside.fileno(), status_write)
+        with supervisor, candidate, open(status_read, "rb", buffering=0) as status:
+            inside = (supervisor.fileno(), candidate.fileno())
+            parts = command(self, surroundings, program, powers, inside, status_write)
             mark = marked(os.getpid())
             process = STARTER.submit(
                 subprocess.Popen,
@@ -89,13 +89,14 @@ class Launcher:
                 stderr=subprocess.PIPE,
                 # Its own way to read its status too: were the host the only reader and killed now, bwrap would die of
                 # that, and its child wait for it for ever.
-                pass_fds=(inside.fileno(), status_write, status.fileno()),
+                pass_fds=(*inside, status_write, status.fileno()),
                 start_new_session=True,
             ).result()
             os.close(status_write)
             init = first_process(status.fileno())
         assert process.stdout is not None and process.stderr is not None
-        return Cell(control=control, streams=(process.stdout, process.stderr), init=init, outermost=process)
+        streams = (process.stdout, process.stderr)
+        return Cell(control=control, channel=channel, streams=streams, init=init, outermost=process)
 
     @property
     def packages(self) -> list[str]:
@@ -125,9 +126,14 @@ class Launcher:
 
 
 def command(
-    launcher: Launcher, surroundings: Surroundings, program: str, powers: tuple[str, ...], control: int, status: int
+    launcher: Launcher,
+    surroundings: Surroundings,
+    program: str,
+    powers: tuple[str, ...],
+    inside: tuple[int, ...],
+    status: int,
 ) -> list[Part]:
-    """The bwrap command; the `Path` parts are host paths."""
+    """The bwrap command; the `Path` parts are host paths, `inside` the descriptors that the program is told of."""
     own = {
         **{f"/progevo/{name}": ROOM / name for name in INSIDE},
         "/progevo/harness.py": surroundings.harness,
@@ -159,7 +165,7 @@ def command(
     # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
     # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.
     python = [str(launcher.interpreter.executable), "-P", "-s", "-S", "-B"]
-    return [*parts, "--", *python, f"/progevo/{program}", str(control)]
+    return [*parts, "--", *python, f"/progevo/{program}", *map(str, inside)]
 
 
 @functools.cache

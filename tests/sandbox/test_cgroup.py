@@ -127,7 +127,7 @@ def test_a_real_group_counts_cpu_from_when_it_is_begun_with(version):
     burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()\n"
     process = subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with FOUND[version].opened(MIB) as account, process:
-        account.add(process.pid)
+        account.add_process(process.pid)
         process.stdout.readline()
         assert 0.2 < account.cpu_s() < 1
         account.begin()
@@ -175,7 +175,7 @@ def test_the_second_version_is_found_limited_and_read(delegated):
     with found.opened(100 * MIB) as account:
         numbered = own.glob(f"progevo-{os.getpid()}-[0-9]*")  # one was made to try, and could not be removed
         group = max(numbered, key=lambda path: int(path.name.rpartition("-")[2]))
-        account.add(4711)
+        account.add_process(4711)
         assert (group / "cgroup.procs").read_text() == "4711"
         assert (group / "memory.max").read_text() == str(132 * MIB)
         assert (group / "memory.swap.max").read_text() == "0"
