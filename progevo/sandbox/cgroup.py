@@ -41,7 +41,7 @@ class Account:
         return 0.0
 
     def overdrawn(self) -> bool:
-        """Whether the kernel has ended a process for want of memory."""
+        """Whether the kernel has ended a process because all of them together had too much memory."""
         return False
 
 
@@ -53,11 +53,13 @@ class Files:
     """What the files of a group are called."""
 
     limit: str
-    limit_with_swap: str
-    #: What that one is set to, of the limit.
-    swap_share: int
+    #: At nought memory over the limit is not swapped out.
+    swap: str
     used: str
     events: str
+    #: The file, and the word in it, that say how often the limit was met.
+    met: str
+    met_word: bytes
     cpu: str
     #: How the number of the CPU file begins, and how many of its units make a second.
     cpu_word: bytes
@@ -67,20 +69,22 @@ class Files:
 FILES = {
     "v1": Files(
         limit="memory.limit_in_bytes",
-        limit_with_swap="memory.memsw.limit_in_bytes",
-        swap_share=1,
+        swap="memory.swappiness",
         used="memory.usage_in_bytes",
         events="memory.oom_control",
+        met="memory.failcnt",
+        met_word=b"",
         cpu="cpuacct.usage",
         cpu_word=b"",
         cpu_units=10**9,
     ),
     "v2": Files(
         limit="memory.max",
-        limit_with_swap="memory.swap.max",
-        swap_share=0,
+        swap="memory.swap.max",
         used="memory.current",
         events="memory.events",
+        met="memory.events",
+        met_word=b"oom ",
         cpu="cpu.stat",
         cpu_word=b"usage_usec ",
         cpu_units=10**6,
@@ -103,7 +107,8 @@ class Group(Account):
             self._procs = [self._opened(folder, "cgroup.procs", os.O_WRONLY) for folder in self._folders]
             self._cpu = self._opened(cgroups.cpu and cgroups.cpu / name, self._files.cpu)
             memory = cgroups.memory and cgroups.memory / name
-            self._events, self._used = (self._opened(memory, file) for file in (self._files.events, self._files.used))
+            files = (self._files.events, self._files.met, self._files.used)
+            self._events, self._met, self._used = (self._opened(memory, file) for file in files)
             self._memory = memory
             if limit_bytes is not None:
                 self.limit(limit_bytes)
@@ -119,15 +124,12 @@ class Group(Account):
         return self._open[-1]
 
     def limit(self, limit_bytes: int) -> None:
-        """Limits memory, and memory with swap. Where swap is not counted there is no file for that."""
+        """Limits memory. What is over the limit is not swapped out either."""
         if self._memory is None:
             return
-        size = limit_bytes + OVERHEAD_BYTES
-        files = (self._files.limit, size), (self._files.limit_with_swap, size * self._files.swap_share)
-        raised = self.limit_bytes is not None and limit_bytes > self.limit_bytes
-        for file, value in reversed(files) if raised else files:  # with swap it may never be less than without
-            if (self._memory / file).exists():
-                (self._memory / file).write_text(str(value))
+        (self._memory / self._files.limit).write_text(str(limit_bytes + OVERHEAD_BYTES))
+        if (self._memory / self._files.swap).exists():  # a kernel without swap has none
+            (self._memory / self._files.swap).write_text("0")
         self.limit_bytes = limit_bytes
 
     def used_bytes(self) -> int:
@@ -136,8 +138,8 @@ class Group(Account):
 
     def begin(self) -> None:
         """Counts from here."""
-        self._before_s, self._before_kills = 0.0, 0
-        self._before_s, self._before_kills = self.cpu_s(), self._kills()
+        self._before_s = 0.0
+        self._before_s, self._before = self.cpu_s(), self._ended()
 
     def add(self, cell: Cell) -> None:
         for pid in cell.processes()[1:]:  # the first has limits of its own, and is not the candidate's
@@ -156,10 +158,14 @@ class Group(Account):
         return _number(self._cpu, self._files.cpu_word) / self._files.cpu_units - self._before_s
 
     def overdrawn(self) -> bool:
-        return self._kills() > self._before_kills
+        # A host that is out of memory ends processes too, and that is its own fault: then the limit was not met.
+        return all(now > before for now, before in zip(self._ended(), self._before, strict=True))
 
-    def _kills(self) -> int:
-        return 0 if self._events is None else _number(self._events, b"oom_kill ")
+    def _ended(self) -> tuple[int, int]:
+        """How many processes the kernel has ended in it for want of memory, and how often it has met its limit."""
+        if self._events is None or self._met is None:
+            return 0, 0
+        return _number(self._events, b"oom_kill "), _number(self._met, self._files.met_word)
 
     @property
     def clean(self) -> bool:

@@ -5,9 +5,13 @@ The namespaces, mounts and limits are those described in `docs/sandbox.md`. Root
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
+import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -72,16 +76,20 @@ class Launcher:
         with supervisor, candidate, open(status_read, "rb", buffering=0) as status:
             inside = (supervisor.fileno(), candidate.fileno())
             parts = command(self, surroundings, program, powers, inside, status_write)
+            mark = marked(os.getpid())
             process = STARTER.submit(
                 subprocess.Popen,
-                started_by_this_user(parts),
+                started_by_this_user(parts, mark),
+                executable=None if os.geteuid() == 0 else str(parts[0]),
                 # bwrap's own environment can be read inside.
                 env={**ENVIRONMENT, **self.profile.environment},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(*inside, status_write),
+                # Its own way to read its status too: were the host the only reader and killed now, bwrap would die of
+                # that, and its child wait for it for ever.
+                pass_fds=(*inside, status_write, status.fileno()),
                 start_new_session=True,
             ).result()
             os.close(status_write)
@@ -160,13 +168,32 @@ def command(
     return [*parts, "--", *python, f"/progevo/{program}", *map(str, inside)]
 
 
-def started_by_this_user(parts: list[Part]) -> list[str]:
-    """The command as this user has to start it: as it is, or, for root, through `stage`."""
+@functools.cache
+def marked(host: int) -> str:
+    """What is in the command line of all that this process starts here, from when somebody watches over that."""
+    mark = f"progevo-{host}-{secrets.token_hex(8)}"
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    command = [os.path.realpath(sys.executable), "-I", "-S", str(ROOM / "sweeper.py"), str(host), mark]
+    sweeper = os.posix_spawn(command[0], command, {}, file_actions=nowhere, setsid=True)
+    atexit.register(dismiss, host, sweeper)
+    return mark
+
+
+def dismiss(host: int, sweeper: int) -> None:
+    """Ends the process that watches, once this one comes to an end of its own."""
+    if os.getpid() == host:  # and not a fork of it
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(sweeper, signal.SIGKILL)
+            os.waitpid(sweeper, 0)
+
+
+def started_by_this_user(parts: list[Part], mark: str) -> list[str]:
+    """The command as this user has to start it: as it is, or, for root, through `stage`; its name is the mark."""
     if os.geteuid() != 0:
-        return [str(part) for part in parts]
+        return [mark, *map(str, parts[1:])]
     paths = list(dict.fromkeys(str(part) for part in parts if isinstance(part, Path)))
     argv = [{"path": paths.index(str(part))} if isinstance(part, Path) else part for part in parts]
-    plan = json.dumps({"uid": NOBODY, "paths": paths, "argv": argv})
+    plan = json.dumps({"uid": NOBODY, "paths": paths, "argv": argv, "name": mark})
     return [os.path.realpath(sys.executable), "-I", "-S", str(ROOM / "stage.py"), plan]
 
 

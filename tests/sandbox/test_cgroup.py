@@ -38,16 +38,18 @@ def solve(x):
             pass
     return 'free'
 """
-#: 500 MiB in five processes.
+#: 500 MiB in five processes, all there at the same time.
 HOG = """
 import os, time
 def solve(x):
+    full, tell = os.pipe()
     for _ in range(5):
         if os.fork() == 0:
             kept = b'x' * (100 * 2**20)
-            time.sleep(2)
-            os._exit(len(kept) % 2)
-    time.sleep(2)
+            os.write(tell, kept[:1])
+            time.sleep(600)
+    for _ in range(5):
+        os.read(full, 1)
     return 'free'
 """
 
@@ -180,6 +182,8 @@ def test_the_second_version_is_found_limited_and_read(delegated):
         (group / "cpu.stat").write_text("usage_usec 3000000\nuser_usec 1\n")
         assert account.cpu_s() == 2.5
         assert not account.overdrawn()
+        (group / "memory.events").write_text("low 0\noom 0\noom_kill 1\n")
+        assert not account.overdrawn()  # the host's own want
         (group / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
         assert account.overdrawn()
 
