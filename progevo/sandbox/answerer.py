@@ -160,7 +160,7 @@ class Talk:
         with self._answerer.serve(self._partner, self._most_bytes) as channel:
             self._begun = True
             with contextlib.suppress(OSError):  # a cell that is gone is noticed by whoever watches it
-                socket.send_fds(cell.control, [b"b"], [channel.fileno()])
+                socket.send_fds(cell.channel, [b"b"], [channel.fileno()])
 
     def stopped(self) -> bool:
         """Hears what the bell has rung for: whether the candidate has to be ended. Raises `OSError`."""

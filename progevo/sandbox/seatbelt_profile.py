@@ -16,12 +16,14 @@ from progevo.sandbox.profile import Profile
 PYTHON_FLAGS = ("-P", "-s", "-S", "-B")
 
 
-def command(sandbox_exec: str, interpreter: Interpreter, profile: Profile, folder: Folder, control: int) -> list[str]:
+def command(
+    sandbox_exec: str, interpreter: Interpreter, profile: Profile, folder: Folder, inside: tuple[int, ...]
+) -> list[str]:
     """The whole command; paths stand in it as parameters and arguments, never in the profile's text."""
     text, parameters = rendered(interpreter, profile, folder)
     definitions = [part for key, value in parameters.items() for part in ("-D", f"{key}={value}")]
     python = [str(interpreter.executable), *PYTHON_FLAGS]
-    return [sandbox_exec, "-p", text, *definitions, *python, str(folder.own / "runner.py"), str(control)]
+    return [sandbox_exec, "-p", text, *definitions, *python, str(folder.own / "runner.py"), *map(str, inside)]
 
 
 def rendered(interpreter: Interpreter, profile: Profile, folder: Folder) -> tuple[str, dict[str, str]]:

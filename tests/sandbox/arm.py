@@ -10,7 +10,8 @@ attack working without it:
     "environment": variables to let through
     "without": texts to cut out of what runs inside
 
-"keyring": true gives this process a session keyring, as a log-in does. "bwrap" names another one to use.
+"together": true runs all jobs at once. "keyring": true gives this process a session keyring, as a log-in does. "bwrap"
+names another one to use.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import BlackBox, Inputs, Job, Limits, Program, Stopwatch
 
-INSIDE = ("runner.py", "nursery.py", "zygote.py")
+INSIDE = ("runner.py", "powers.py", "nursery.py", "zygote.py")
 
 
 def weaken(plan: dict[str, Any], folder: Path) -> None:
@@ -63,7 +65,8 @@ def main() -> None:
         Path(folder).chmod(0o755)
         weaken(plan, Path(folder))
         box = Bubblewrap(load_profile(plan["profile"]), plan["form"], bwrap=plan.get("bwrap"))
-        executions = [box.run(job_of(job)) for job in plan["jobs"]]
+        with ThreadPoolExecutor(len(plan["jobs"]) if plan.get("together") else 1) as pool:
+            executions = list(pool.map(box.run, map(job_of, plan["jobs"])))
         box.close()
     told = [
         {
