@@ -9,7 +9,7 @@ from progevo.errors import TaskError
 
 #: Methods of a task that no solver has any use for.
 LEFT_OUT = ("generate_problem", "is_solution")
-FRAMEWORK = "AlgoTuneTasks"
+FRAMEWORK, NAME = "AlgoTuneTasks", "Solver"
 
 
 def solver(source: str) -> str:
@@ -17,6 +17,7 @@ def solver(source: str) -> str:
 
     Raises `TaskError` for a text without a class that has a `solve`.
     """
+    source = _renamed(source)
     tree = ast.parse(source)
     task = next((node for node in tree.body if isinstance(node, ast.ClassDef) and "solve" in _methods(node)), None)
     if task is None:
@@ -39,6 +40,20 @@ def solver(source: str) -> str:
     if task.name in used:
         parts.append(f"{task.name} = Solver")
     return "\n\n\n".join(parts) + "\n"
+
+
+def _renamed(source: str) -> str:
+    """The text with another name for what it calls Solver itself, such as a class that it imports."""
+    places = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.alias) and (node.asname or node.name) == NAME:
+            places.append((node.lineno, node.col_offset, f"{node.name} as Its{NAME}", node.end_col_offset))
+        elif isinstance(node, ast.Name) and node.id == NAME:
+            places.append((node.lineno, node.col_offset, f"Its{NAME}", node.end_col_offset))
+    lines = source.encode().split(b"\n")
+    for line, start, text, end in sorted(places, reverse=True):
+        lines[line - 1] = lines[line - 1][:start] + text.encode() + lines[line - 1][end:]
+    return b"\n".join(lines).decode()
 
 
 def _methods(task: ast.ClassDef) -> dict[str, ast.FunctionDef]:

@@ -185,6 +185,16 @@ class TestExcerpt:
         assert "LEFT" not in text
         assert text.endswith("T = Solver\n")
 
+    def test_a_class_that_is_called_solver_too_gets_another_name(self):
+        text = excerpt.solver(
+            "from collections import OrderedDict as Solver\n\n"
+            "class T:\n    def solve(self, é):\n        return Solver(é=é)\n"
+        )
+        names: dict = {}
+        exec(text, names)
+        assert names["Solver"]().solve(3) == {"é": 3}
+        assert "OrderedDict as ItsSolver" in text
+
     def test_a_text_without_a_solver_is_an_error(self):
         with pytest.raises(TaskError, match="no class with a method solve"):
             excerpt.solver("class A:\n    pass\n")
