@@ -71,12 +71,17 @@ def check_drift(found: Sequence[Drift], allowed: Sequence[str]) -> None:
         raise ConfigError(f"--allow-drift names {', '.join(idle)}, which has not changed; {names} has")
     refused = [each for each in found if each.name not in allowed]
     if refused:
-        lines = "".join(f"\n  {each.name}: was {_short(each.was)}, is {_short(each.now)}" for each in refused)
         flags = " ".join(f"--allow-drift {each.name}" for each in refused)
+        lines = listed(refused, "was", "is")
         raise ConfigError(
             f"since this run was started, something changed that changes what a score means:{lines}\n"
             f"put it back, or go on in spite of it, which the result will say, with {flags}"
         )
+
+
+def listed(found: Sequence[Drift], was: str, now: str) -> str:
+    """Each drift on a line of its own, with a word for either side."""
+    return "".join(f"\n  {each.name}: {was} {_short(each.was)}, {now} {_short(each.now)}" for each in found)
 
 
 def _task(domain: Domain) -> str:

@@ -27,6 +27,7 @@ from progevo.domain import SEARCH, Domain
 from progevo.errors import ConfigError
 from progevo.evaluate import job_of
 from progevo.events import Resumed
+from progevo.execute import LOCAL, Handed
 from progevo.files import write_file
 from progevo.fingerprint import check_drift, drift, fingerprint
 from progevo.holdout import blind, check_parts, seal
@@ -64,7 +65,7 @@ def run(
     top: int = 1,
     out: str | Path | None = None,
     sandbox: str | Sandbox = "auto",
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -87,7 +88,8 @@ def run(
         top: how many of the best are scored on the held-out part at the end, besides the seed.
         out: the run folder, new or empty; `None` makes one under `runs/`.
         sandbox: a form ("auto", "warm", "pool", "cold") of what the domain's profile asks for, or one of your own.
-        executor: where candidates are run; threads of its own by default. It is not shut down.
+        executor: where candidates are run: "local" (the default), "dask://HOST:PORT", or an executor of your own, which
+            is not shut down (`progevo.remote`; docs/cluster.md).
         progress: hears what happens.
         stop: when set, nothing more is asked; what is in flight is finished and told.
         settings: what else to record in `config.toml` and in the journal.
@@ -110,7 +112,7 @@ def run(
     budget = (replace(budget, iterations=iterations) if iterations is not None else budget).settled()
     order = schedule_of(schedule, workers)
     with contextlib.ExitStack() as stack:
-        box, proof = _open_sandbox(stack, sandbox, sealed)
+        box, proof = _open_sandbox(stack, sandbox, sealed, executor)
         plan = Plan(
             domain=sealed,
             search=search,
@@ -131,7 +133,7 @@ def run(
         first = started(plan)
         journal = stack.enter_context(contextlib.closing(Journal(plan.folder)))
         write_file(plan.folder / "config.toml", tomli_w.dumps(config(plan)).encode())
-        loop = Loop(plan, made, chosen, box, executor, journal, Record(folder=plan.folder), lock, progress, stop)
+        loop = Loop(plan, made, chosen, box, journal, Record(folder=plan.folder), lock, progress, stop)
         loop.note(first)
         return loop.run()
 
@@ -145,7 +147,7 @@ def resume(
     budget: Mapping[str, Any] | None = None,
     allow_drift: Sequence[str] = (),
     sandbox: str | Sandbox = "auto",
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> results.Result:
@@ -179,7 +181,7 @@ def resume(
         if chosen.name != first.proposer:
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}, not by {chosen.name!r}")
         made = make_search(first.search, first.constants, first.seed)
-        box, proof = _open_sandbox(stack, sandbox, sealed)
+        box, proof = _open_sandbox(stack, sandbox, sealed, executor)
         found = drift(record.fingerprint(), fingerprint(sealed, box.confinement))
         check_drift(found, allow_drift)
         changed = replace(record.budget, **dict(budget or {}))
@@ -205,7 +207,7 @@ def resume(
         )
         _tell_spent(chosen, record)
         journal.note(f"{now()} resumed after {len(record.nodes)} nodes, {len(record.open)} questions open")
-        loop = Loop(plan, made, chosen, box, executor, journal, record, lock, progress, stop)
+        loop = Loop(plan, made, chosen, box, journal, record, lock, progress, stop)
         if changed != record.budget or found:
             loop.note(Resumed(budget=changed, drift=found))
         return loop.run()
@@ -228,16 +230,26 @@ def replayed_search(record: Record) -> Search:
 
 
 def _open_sandbox(
-    stack: contextlib.ExitStack, sandbox: str | Sandbox, domain: Domain
-) -> tuple[Sandbox, dict[str, Json] | None]:
-    """The sandbox, and what its self-test held where it is one of ours."""
-    if not isinstance(sandbox, str):
-        return sandbox, None
-    # Before a folder is made: a job that can never run is refused without a trace.
+    stack: contextlib.ExitStack, sandbox: str | Sandbox, domain: Domain, executor: Executor | str | None
+) -> tuple[Sandbox, Mapping[str, Json] | None]:
+    """The sandbox, here or elsewhere, and what its self-test held where it is one of ours."""
     profile = load_profile(domain.profile)
-    profile.check(job_of(domain, domain.seed, SEARCH))
-    box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, sandbox)))
-    return box, prove(box, profile)
+    if isinstance(sandbox, str):
+        # Before a folder is made: a job that can never run is refused without a trace.
+        profile.check(job_of(domain, domain.seed, SEARCH))
+    if executor not in (None, LOCAL):
+        from progevo.remote.elsewhere import elsewhere  # a tenth of what the rest of progevo takes to start
+
+        away = elsewhere(executor, sandbox, domain)
+        if away is not None:
+            return stack.enter_context(contextlib.closing(away)), away.proof
+    box, proof = sandbox, None
+    if isinstance(box, str):
+        box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, box)))
+        proof = prove(box, profile)
+    if isinstance(executor, Executor):
+        box = Handed(box, executor)
+    return box, proof
 
 
 def _tell_spent(proposer: Proposer, record: Record) -> None:
