@@ -75,7 +75,7 @@ class Reference:
 
     task: str
     data: str | None = None
-    options: Mapping[str, str | int | float] = field(default_factory=dict)
+    options: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +174,8 @@ def find_domain(name: str, *, data: Path | None = None, options: Options = Mappi
         raise TaskError(
             f"domain() of the task {name!r} must return a progevo.Domain; it returned {type(made).__name__}"
         )
-    reference = Reference(task=_lasting(name), data=os.path.abspath(data) if data is not None else None)
+    where = os.path.abspath(data) if data is not None else None
+    reference = Reference(task=_lasting(name), data=where, options=dict(options))
     return replace(made, sources=made.sources or _sources(module), reference=reference)
 
 

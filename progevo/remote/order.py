@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from progevo.options import Options
 from progevo.sandbox import Confinement, wire
 from progevo.types import Answer, Count, Execution, Json, Limits, Status, Usage
 
@@ -24,7 +25,7 @@ class Assignment:
     sha256: str | None
     #: Where the run has that data, if a person said so; the worker looks into its own data folder first.
     data: str | None
-    options: Mapping[str, str | int | float]
+    options: Options
     limits: Limits
     #: The form of the sandbox.
     form: str

@@ -139,7 +139,7 @@ def _task(assignment: Assignment) -> Domain:
                 f"the task's data, sha256 {assignment.sha256}, is neither in this machine's data folder"
                 f" nor at {data}; put it into a folder below $PROGEVO_DATA"
             )
-    domain = find_domain(assignment.task, data=data)
+    domain = find_domain(assignment.task, data=data, options=assignment.options)
     if domain.data.sha256 != assignment.sha256:
         raise DataError(
             f"the data of the task {assignment.task!r} has sha256 {domain.data.sha256} here ({domain.data.source});"
