@@ -97,7 +97,8 @@ class Elsewhere:
 
     def _wait(self, future: Future[dict[str, Any]]) -> dict[str, Any]:
         with self._hold(future):
-            while not wait([future], LOOK_UP_S).done:
+            while not future.done():
+                wait([future], LOOK_UP_S)
                 self._look()
             return future.result()
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -72,10 +73,10 @@ class Loopback:
     def worker_of(self, process: psutil.Process) -> psutil.Process:
         """The worker that a process is a descendant of; under a nanny, the nanny's child."""
         started = {worker.pid for worker in self.workers}
-        chain = [process, *process.parents()]
-        place = next(number for number, each in enumerate(chain) if each.pid in started)
-        nanny = "--nanny" in chain[place].cmdline()
-        return chain[place - nanny]
+        line = [process, *process.parents()]
+        place = next(number for number, each in enumerate(line) if each.pid in started)
+        nanny = "--nanny" in line[place].cmdline()
+        return line[place - nanny]
 
 
 @contextlib.contextmanager
@@ -102,7 +103,7 @@ def loopback(folder: Path, workers: int, *, nanny: bool) -> Iterator[Loopback]:
 def _dask(folder: Path, *arguments: list[str], **environment: str) -> subprocess.Popen:
     with open(folder / "dask.log", "a") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "dask", *sum(arguments, [])],
+            [sys.executable, "-m", "dask", *chain(*arguments)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
