@@ -43,7 +43,7 @@ from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
-from progevo.schedule import schedule_of
+from progevo.schedule import check_workers, schedule_of
 from progevo.search import Search
 from progevo.search.catalogue import make_search
 from progevo.types import Json
@@ -145,6 +145,7 @@ def resume(
     proposer: str | Proposer | None = None,
     more: int = 0,
     budget: Mapping[str, Any] | None = None,
+    workers: int | None = None,
     allow_drift: Sequence[str] = (),
     sandbox: str | Sandbox = "auto",
     executor: Executor | str | None = None,
@@ -159,6 +160,7 @@ def resume(
         proposer: the proposer's name, or the `Proposer` of your own that the run was started with.
         more: so many more iterations than it had.
         budget: caps to change, by the names of `Budget`.
+        workers: so many candidates in flight from now on, where the schedule is async; others fix it for good.
         allow_drift: what may have changed since, by the names of `progevo.fingerprint`; goes into the result.
         sandbox, executor, progress, stop: as for `run`.
 
@@ -187,6 +189,8 @@ def resume(
         changed = replace(record.budget, **dict(budget or {}))
         assert changed.iterations is not None
         changed = replace(changed, iterations=changed.iterations + more)
+        workers = record.workers if workers is None else workers
+        check_workers(first.schedule, record.workers, workers)
         rebuild(made, record)
         plan = Plan(
             domain=sealed,
@@ -194,8 +198,8 @@ def resume(
             constants=made.constants(),
             proposer=chosen.name,
             budget=changed,
-            workers=first.workers,
-            schedule=schedule_of(first.schedule, first.workers),
+            workers=workers,
+            schedule=schedule_of(first.schedule, workers),
             seed=first.seed,
             repeats=first.repeats,
             acceptance=first.acceptance,
@@ -208,8 +212,8 @@ def resume(
         _tell_spent(chosen, record)
         journal.note(f"{now()} resumed after {len(record.nodes)} nodes, {len(record.open)} questions open")
         loop = Loop(plan, made, chosen, box, journal, record, lock, progress, stop)
-        if changed != record.budget or found:
-            loop.note(Resumed(budget=changed, drift=found))
+        if changed != record.budget or found or workers != record.workers:
+            loop.note(Resumed(budget=changed, drift=found, workers=workers if workers != record.workers else None))
         return loop.run()
 
 

@@ -154,6 +154,7 @@ def _run_or_go_on(settings: Settings, folder: Path) -> Result:
 @click.option("--iterations", metavar="+N", help="So many more iterations than it had, such as +20.")
 @budget_options
 @click.option("--allow-drift", "allowed", multiple=True, metavar="NAME", help="Something that may have changed since.")
+@click.option("--workers", type=int, help="Candidates in flight from now on, of a run with --schedule async.")
 @click.option("--base-url", help="Where the models are now, if that is not where they were.")
 @click.option("--executor", metavar="WHERE", help="Where candidates run now: local or dask://HOST:PORT.")
 @task_option
@@ -163,6 +164,7 @@ def resume(
     folder: Path,
     iterations: str | None,
     allowed: tuple[str, ...],
+    workers: int | None,
     base_url: str | None,
     executor: str | None,
     task: str | None,
@@ -188,6 +190,7 @@ def resume(
         more=_more(iterations),
         caps=caps_of(caps),
         allowed=allowed,
+        workers=workers,
     )
 
 
@@ -199,6 +202,7 @@ def _resume(
     more: int = 0,
     caps: Mapping[str, Any] = MappingProxyType({}),
     allowed: Sequence[str] = (),
+    workers: int | None = None,
 ) -> Result:
     from dataclasses import replace
 
@@ -216,6 +220,7 @@ def _resume(
             domain,
             more=more,
             budget=caps,
+            workers=workers,
             allow_drift=allowed,
             sandbox=settings.sandbox,
             executor=settings.executor,
