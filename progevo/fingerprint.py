@@ -42,16 +42,26 @@ def fingerprint(domain: Domain, confinement: Confinement) -> dict[str, str]:
 
     The held-out part is not looked at: its content is covered by `data`.
     """
-    limits = {f"limit.{name}": str(value) for name, value in dataclasses.asdict(domain.limits).items()}
     return {
-        "task": _task(domain),
-        "evaluator": _evaluator(domain),
-        "data": domain.data.sha256 or domain.data.source,
-        **limits,
+        **_content(domain),
         "sandbox.backend": confinement.backend,
         "sandbox.rung": confinement.rung,
         "sandbox.profile": confinement.profile,
         **{f"version.{name}": value for name, value in versions().items()},
+    }
+
+
+def content_id(domain: Domain) -> str:
+    """sha256 (hex) of what the task says, whatever runs it."""
+    return hashlib.sha256(json.dumps(_content(domain)).encode()).hexdigest()
+
+
+def _content(domain: Domain) -> dict[str, str]:
+    return {
+        "task": _task(domain),
+        "evaluator": _evaluator(domain),
+        "data": domain.data.sha256 or domain.data.source,
+        **{f"limit.{name}": str(value) for name, value in dataclasses.asdict(domain.limits).items()},
     }
 
 

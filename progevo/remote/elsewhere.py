@@ -11,7 +11,7 @@ from typing import Any
 from progevo.domain import Domain
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.execute import LOST, lost
-from progevo.fingerprint import drift, fingerprint, listed, versions
+from progevo.fingerprint import content_id, drift, fingerprint, listed, versions
 from progevo.remote import Crew
 from progevo.remote.cluster import connect
 from progevo.remote.order import Assignment, Greeting, Order, Reply, execution, plain, value
@@ -169,8 +169,9 @@ def assignment(domain: Domain, form: str) -> Assignment:
     reference = domain.reference
     assert reference is not None
     return Assignment(
-        version=versions()["progevo"],
+        version=versions().get("progevo", ""),
         task=reference.task,
+        content=content_id(domain),
         sha256=domain.data.sha256,
         data=reference.data,
         options=reference.options,

@@ -21,6 +21,8 @@ class Assignment:
     version: str
     #: As `find_domain` takes it. A path is the same on the worker's machine.
     task: str
+    #: What the run has found under that name (`progevo.fingerprint.content_id`): an edited task is another one.
+    content: str
     #: sha256 of the task's data: what decides.
     sha256: str | None
     #: Where the run has that data, if a person said so; the worker looks into its own data folder first.

@@ -112,7 +112,7 @@ def _room(assignment: Assignment) -> Iterator[Room]:
 
 
 def _open(assignment: Assignment) -> Room:
-    ours = versions()["progevo"]
+    ours = versions().get("progevo", "")
     if ours != assignment.version:
         raise ConfigError(f"its progevo is {ours}; the run's is {assignment.version}")
     domain = replace(_task(assignment), limits=assignment.limits)

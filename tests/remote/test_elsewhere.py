@@ -14,7 +14,7 @@ import pytest
 from progevo.domain import SEARCH, TEST
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.evaluate import job_of
-from progevo.fingerprint import fingerprint, versions
+from progevo.fingerprint import content_id, fingerprint, versions
 from progevo.holdout import StillSealed, seal
 from progevo.journal import read_run
 from progevo.remote.elsewhere import Elsewhere
@@ -90,6 +90,7 @@ def test_what_travels_is_the_name_of_the_task_the_program_and_the_limits_as_plai
         "assignment": {
             "version": versions()["progevo"],
             "task": reference.task,
+            "content": content_id(slow_task()),
             "sha256": None,
             "data": None,
             "options": {},

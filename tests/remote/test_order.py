@@ -72,6 +72,7 @@ def test_an_order_comes_as_it_was_sent(source, options):
         assignment=Assignment(
             version="1.0",
             task="s3e1",
+            content="0f",
             sha256=None,
             data=None,
             options=options,

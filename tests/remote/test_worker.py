@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,14 @@ def test_other_limits_options_or_forms_are_another_room_and_the_oldest_one_goes(
         greeted(domain)
     assert [box.closed for box in boxes] == [False, True, True, False, False, False]
     assert greeted(slow_task(stages=1)).greeting.fingerprint != greeted(slow_task()).greeting.fingerprint
+
+
+def test_a_task_that_was_edited_is_found_anew(tmp_path):
+    file = tmp_path / "mine.py"
+    for number in (1, 2):
+        file.write_text(Path(slow_task().reference.task).read_text().replace("7007.0", f"700{number}.0"))
+        domain = find_domain(str(file))
+        assert greeted(domain).greeting.fingerprint == fingerprint(domain, CONFINEMENT)
 
 
 def test_limits_of_the_run_hold_there(boxes):
