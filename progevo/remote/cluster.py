@@ -108,6 +108,6 @@ def connect(word: str) -> Cluster:
 
 def _reply(name: str, found: Any) -> Reply:
     if isinstance(found, Exception):
-        text = f"{type(found).__name__}: {found}; is the same progevo installed there?"
-        return Reply(refusal=Refusal(worker=name, reason=text))
+        text = str(found) or type(found).__name__
+        return Reply(refusal=Refusal(worker="silent", reason=f"{text}; is the same progevo installed there?"))
     return value(Reply, found)
