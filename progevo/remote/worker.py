@@ -30,8 +30,6 @@ from progevo.types import Program
 
 #: So many rooms at a time: a warm sandbox takes memory. The one that was used longest ago goes first.
 ROOMS = 4
-#: A process that was forked from this one has its locks and threads in no state to start a sandbox.
-PID = os.getpid()
 
 
 @dataclass(kw_only=True)
@@ -45,6 +43,21 @@ class Room:
     busy: int = 0
 
 
+class Fork:
+    """Whether this process was forked from one with several threads: it has their locks, and none of them."""
+
+    def __init__(self) -> None:
+        self.torn = self._threads = False
+        os.register_at_fork(before=self._before, after_in_child=self._after)
+
+    def _before(self) -> None:
+        self._threads = threading.active_count() > 1
+
+    def _after(self) -> None:
+        self.torn = self.torn or self._threads
+
+
+_fork = Fork()
 _rooms: dict[str, Room] = {}
 _lock = threading.Lock()
 
@@ -90,9 +103,9 @@ def leave() -> None:
 @contextmanager
 def _room(assignment: Assignment) -> Iterator[Room]:
     """The room for an assignment, opened where there is none yet."""
-    if os.getpid() != PID:
+    if _fork.torn:
         raise ConfigError(
-            "this process was forked from the run's own, and cannot start sandboxes; make the pool with"
+            "this process was forked from one with several threads, and cannot start sandboxes; make the pool with"
             " mp_context=multiprocessing.get_context('spawn')"
         )
     key = repr(assignment)

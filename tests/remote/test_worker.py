@@ -136,8 +136,8 @@ def test_a_worker_without_a_sandbox_says_so(monkeypatch):
     assert "process" in refusal.worker
 
 
-def test_a_process_that_was_forked_from_the_run_s_own_is_refused(monkeypatch):
-    monkeypatch.setattr(worker, "PID", -1)
+def test_a_process_that_was_forked_from_one_with_threads_is_refused(monkeypatch):
+    monkeypatch.setattr(worker._fork, "torn", True)
     assert "get_context('spawn')" in greeted(slow_task()).refusal.reason
 
 
