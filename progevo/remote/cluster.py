@@ -51,8 +51,9 @@ class Cluster:
             ) from None
         self.executor: Executor = self._client.get_executor(pure=False)
         self._lock = threading.Lock()
-        #: When workers were last counted, and when there last were any.
-        self._counted = self._seen = time.monotonic()
+        #: When workers were last counted, and when that first found none.
+        self._counted = time.monotonic()
+        self._alone: float | None = None
 
     def greet(self, assignment: Assignment) -> Mapping[str, Reply]:
         # Not by the executor: it would wait behind what the workers have to do for others.
@@ -83,11 +84,11 @@ class Cluster:
                 return
             self._counted = now
             try:
-                if self._client.nthreads():
-                    self._seen = now
+                anybody = bool(self._client.nthreads())
             except OSError:
                 return  # the connection is being lost: the status will say so
-            if now > self._seen + NO_WORKER_S:
+            self._alone = None if anybody else self._alone or now
+            if self._alone is not None and now > self._alone + NO_WORKER_S:
                 raise SandboxUnavailable(
                     f"{self.name} has had no worker for {NO_WORKER_S:g} s; what was scored until then is in the run"
                     " folder: start workers, and go on with progevo resume"

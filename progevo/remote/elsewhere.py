@@ -98,8 +98,8 @@ class Elsewhere:
     def _wait(self, future: Future[dict[str, Any]]) -> dict[str, Any]:
         with self._hold(future):
             while not future.done():
-                wait([future], LOOK_UP_S)
                 self._look()
+                wait([future], LOOK_UP_S)
             return future.result()
 
     def _look(self) -> None:

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from progevo.evaluate import job_of
 from progevo.fingerprint import content_id, fingerprint, versions
 from progevo.holdout import StillSealed, seal
 from progevo.journal import read_run
+from progevo.remote import cluster
 from progevo.remote.elsewhere import Elsewhere
 from progevo.remote.order import Greeting, Refusal, Reply, ended, plain
 from progevo.run import resume, run
@@ -217,6 +219,21 @@ def test_when_nobody_is_left_a_run_does_not_wait(monkeypatch):
     threading.Timer(0.1, lambda: setattr(crew, "gone", True)).start()
     with pytest.raises(SandboxUnavailable, match="nobody is left"):
         box.run(JOB)
+
+
+def test_workers_have_to_be_gone_for_a_while_as_it_was_seen(monkeypatch):
+    """A run that has not looked for an hour, as its model was slow, does not take that for an hour without workers."""
+    clock, there = [0.0], {"w1": 1}
+    monkeypatch.setattr(cluster, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    crew = cluster.Cluster.__new__(cluster.Cluster)
+    crew.name, crew._lock, crew._counted, crew._alone = "dask://there:1", threading.Lock(), 0.0, None
+    crew._client = SimpleNamespace(status="running", nthreads=lambda: there)
+    for seconds, workers in [(10, 1), (3600, 0), (3610, 0), (3800, 1), (3900, 0), (4100, 0), (4199, 0)]:
+        clock[0], there = float(seconds), {"w1": 1} if workers else {}
+        crew.look()
+    clock[0] = 4206.0
+    with pytest.raises(SandboxUnavailable, match="has had no worker for 300 s"):
+        crew.look()
 
 
 def test_a_run_that_is_given_up_waits_for_nobody():
