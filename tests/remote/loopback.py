@@ -31,9 +31,9 @@ def program(number: float) -> str:
 
 
 def slow_program(number: float, name: str, seconds: float) -> str:
-    """One whose process can be told, from outside, by its name (at most 15 characters)."""
+    """One whose process can be told, from outside, by its name (at most 15 characters), where there is a /proc."""
     return (
-        f"import time\nwith open('/proc/self/comm', 'w') as comm:\n    comm.write({name!r})\n"
+        f"import time\ntry:\n    open('/proc/self/comm', 'w').write({name!r})\nexcept OSError:\n    pass\n"
         f"def solve(x):\n    time.sleep({seconds / 2})\n    return {number}\n"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import sys
 import threading
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from contextlib import closing
@@ -249,6 +250,13 @@ def test_a_run_that_is_given_up_waits_for_nobody():
 def test_a_word_that_names_no_executor_is_refused_without_a_trace(tmp_path, word):
     with pytest.raises(ConfigError, match="it is local, or dask://HOST:PORT"):
         run(slow_task(), executor=word, out=tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_without_dask_the_refusal_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ConfigError, match=r"pip install 'progevo\[dask\]'"):
+        run(slow_task(), executor="dask://127.0.0.1:8786", out=tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
