@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.integrate import quad
 
 from progevo.errors import BadOutput
 from progevo.evaluators.integration import Integration, Problem
@@ -62,6 +63,19 @@ def test_a_value_counts_if_it_was_handed_in_in_time_and_as_it_was_then():
     counts = (count(1.0), count(2.02), count(None, candidate_cpu_s=None))
     score = MADE.score("search", Answer(value=[], arrays=((1.0, 2.0, 4.0),), counts=counts))
     assert score.cases == pytest.approx((12.0, 2.0, 0.0))
+
+
+def test_what_quad_misses_without_a_word_is_worth_nothing_and_costs_no_other():
+    """A needle on a half line (SciPy's issue 5735 is of its kind): 8.9e-22 with an error of 1.7e-21 is no integral."""
+    integrals = [
+        (lambda x: math.exp(-((x - 116) ** 2) / 29), 0.0, math.inf, math.sqrt(29 * math.pi)),
+        (lambda x: math.exp(-x), 0.0, math.inf, 1.0),
+    ]
+    problems = [Problem(parameters=n, a=a, b=b, value=value) for n, (_, a, b, value) in enumerate(integrals)]
+    said = [quad(f, a, b)[0] for f, a, b, _ in integrals]
+    made = Integration(file=Path("functions.py"), problems={"search": problems}, calls=100, cpu_s=5.0, wall_s=20.0)
+    score = made.score("search", Answer(value=[], arrays=(said,), counts=tuple(map(count, said))))
+    assert score.cases == (0.0, 12.0)
 
 
 @pytest.mark.parametrize(

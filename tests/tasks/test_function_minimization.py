@@ -116,12 +116,18 @@ def test_an_answer_of_another_length_is_refused_and_calls_are_the_black_box_s_ow
 
 
 @given(st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3)), min_size=8, max_size=12))
-def test_pseudo_values_agree_with_the_score_where_no_basin_s_edge_is_near(pairs):
-    """The mean of a jackknife's pseudo-values is the score but for its curvature, of the order of 1 / n."""
+def test_pseudo_values_have_the_score_for_their_mean_and_the_jackknife_s_spread(pairs):
     found = [Found(landscape.MINIMUM[2] + value, distance) for value, distance in pairs]
-    trials = TRIALS[SEARCH][: len(found)]
+    trials, count = TRIALS[SEARCH][: len(found)], len(found)
     values = pseudo_values(found, trials)
-    assert math.fsum(values) / len(values) == pytest.approx(measures(found, trials)["combined"], abs=0.02)
+    assert math.fsum(values) / count == pytest.approx(measures(found, trials)["combined"], abs=1e-12)
+    # By the book: n s - (n - 1) s_without_i, whose mean differs from s by the order of 1 / n.
+    whole = measures(found, trials)["combined"]
+    book = [
+        count * whole - (count - 1) * measures(found[:i] + found[i + 1 :], trials[1:])["combined"] for i in range(count)
+    ]
+    assert math.fsum(book) / count == pytest.approx(whole, abs=0.02)
+    assert [value - values[0] for value in values] == pytest.approx([each - book[0] for each in book], abs=1e-9)
     same = [found[0]] * 8
     assert pseudo_values(same, trials[:8]) == pytest.approx([measures(same, trials[:8])["combined"]] * 8)
 
