@@ -262,10 +262,13 @@ class TestScore:
             return kept if same_object else case
 
         given: list[list[float]] = []
-        calls = Calls(
-            cases={"search": [[3.0, 1.0], [2.0, 0.0]]}, score=lambda _, outputs: float(seen.extend(outputs) or 1)
-        )
+
+        def score(split: str, outputs: list[Any]) -> float:
+            seen.extend(outputs)
+            return 1.0
+
         seen: list[Any] = []
+        calls = Calls(cases={"search": [[3.0, 1.0], [2.0, 0.0]]}, score=score)
         calls.score("search", sent(*harness.run(entry, calls.inputs("search").request, "/inputs")))
         assert seen == [[1.0, 3.0], [0.0, 2.0]]
 
