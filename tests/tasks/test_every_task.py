@@ -148,6 +148,7 @@ def test_checkers_and_clocks_that_a_program_has_patched_are_not_those_that_judge
     spoilt = task.source + SPOIL.format(entry=task.entry, amount=1000)
     plain, patched = task(spoilt), task(spoilt + PATCHED.format(entry=task.entry))
     assert same(task.domain, patched, plain)
+    assert not patched.ok or patched.score < task.seed.score
     assert patched.usage.wall_s > 0
     assert patched.usage.cpu_s > 0
 
