@@ -281,6 +281,43 @@ def test_a_program_that_destroys_what_it_was_given_harms_no_check(task):
     assert same(task.domain, task(task.source + DESTROYING.format(entry=task.entry)), task.seed)
 
 
+#: Keeps its answers in every place that it can think of, and at its next start looks for them there.
+REMEMBERING = """
+
+def remember():
+    import builtins, gc, os, sys
+    places = ("/tmp/answers", "/dev/shm/answers", "/inputs/answers", "/var/tmp/answers", "/progevo/answers")
+    modules = [module for module in list(sys.modules.values()) if hasattr(module, "__dict__")]
+    found = [place for place in places if os.path.exists(place)]
+    found += [module.__name__ for module in modules if "answers_kept" in module.__dict__]
+    found += ["environment"] * ("ANSWERS_KEPT" in os.environ)
+    found += ["memory"] * any(isinstance(each, dict) and "answers-" + "kept" in each for each in gc.get_objects())
+    if found:
+        raise RuntimeError(f"remembered: {{found}}")
+    for place in places:
+        try:
+            open(place, "w").write("answers")
+        except OSError:
+            pass
+    kept = {{"answers-" + "kept": 1}}
+    for module in modules:
+        try:
+            module.answers_kept = kept
+        except (AttributeError, TypeError):
+            pass
+    os.environ["ANSWERS_KEPT"] = "1"
+
+remember()
+"""
+
+
+def test_what_a_program_has_seen_it_has_forgotten_at_its_next_run(task):
+    """So no table of values, by whatever key, ever meets a question for the second time."""
+    remembering = task.source + REMEMBERING.format()
+    for _ in range(3):
+        assert same(task.domain, task(remembering), task.seed)
+
+
 def test_work_at_import_is_under_the_same_limits(task):
     outcome = task("while True:\n    pass\n\n" + task.source.replace("from __future__", "# "), cpu_s=1)
     assert outcome.status == "cpu_limit"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import random
 from contextlib import closing
@@ -19,6 +21,8 @@ from progevo.sandbox.probe import open_sandbox
 from progevo.tasks.integrals import families, problems, task
 
 PROBLEMS = {split: problems.drawn(split, sets) for split, sets in task.SETS.items()}
+#: sha256 of all parameters, in 12 digits.
+DIGEST = "89541b2d58d8ca57c1a0cf04f369979ce57f9811016152f21a091d93a6918be4"
 ALL = [*PROBLEMS[SEARCH], *PROBLEMS[TEST]]
 
 #: The integrands once more, in mpmath.
@@ -106,6 +110,15 @@ class TestProblems:
         assert len(set(orders)) == len(orders) == 12
         assert problems.drawn(SEARCH, 8) == PROBLEMS[SEARCH]
         assert len({str(problem.parameters) for problem in ALL}) == 108
+
+    def test_everybody_has_the_same_ones(self):
+        """Whatever the order of sets, the version of Python and the last bit of its logarithm."""
+        drawn = [
+            [split, problem.parameters[0], *(f"{number:.12g}" for number in problem.parameters[1:])]
+            for split, of in PROBLEMS.items()
+            for problem in of
+        ]
+        assert hashlib.sha256(json.dumps(drawn).encode()).hexdigest() == DIGEST
 
     @pytest.mark.parametrize("name", families.FAMILIES)
     def test_the_integrand_is_what_its_closed_form_is_about(self, name):
