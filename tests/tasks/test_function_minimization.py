@@ -76,7 +76,7 @@ def test_trials_of_search_and_test_share_neither_offset_nor_seed():
 
 def test_everybody_has_the_same_trials():
     """Whatever the order of sets and the version of Python: the generator's own draws are the same everywhere."""
-    drawn = [[split, *trial.parameters, trial.seed] for split, of in TRIALS.items() for trial in of]
+    drawn = [[split, trial.parameters, trial.seed] for split, of in TRIALS.items() for trial in of]
     digest = hashlib.sha256(json.dumps(drawn).encode()).hexdigest()
     assert digest == "a3006010d7d725e120eaa2a943de151d95bb812ddb0c29a0f211d59a53d1401e"
 
