@@ -48,6 +48,9 @@ def test_a_profile_of_ones_own(tmp_path):
         (GOOD.replace("about", "# about"), "about"),
         (GOOD + "name = 'other'", "name"),
         ("about = ", "cannot be read"),
+        (GOOD + 'hidden = ["a.b"]', r"hides 'a.b'"),
+        (GOOD + 'hidden = ["../numpy", "sympy"]', "hides '../numpy';"),
+        (GOOD + 'hidden = "sympy"', "hidden"),
     ],
 )
 def test_a_profile_that_is_not_well_formed_is_refused_by_name(tmp_path, text, word):

@@ -286,6 +286,20 @@ def test_progevo_is_hidden_wherever_it_is_installed(tree):
         assert not any(agreed(profile, operation, f"{path}/types.py") for operation in (*READS, "file-map-executable"))
 
 
+def test_what_a_profile_hides_cannot_be_read_or_mapped(tree):
+    (tree.site / "one.py").touch()
+    (tree.site / "fast.cpython-311-darwin.so").touch()
+    own = dataclasses.replace(load_profile("tabular"), hidden=("numpy", "one", "fast", "absent"))
+    plain, hiding = (
+        sbpl.profile(*rendered(tree.interpreter, profile, tree.folder)) for profile in (load_profile("tabular"), own)
+    )
+    for name in ("numpy/core.py", "one.py", "fast.cpython-311-darwin.so"):
+        for operation in (*READS, "file-map-executable"):
+            assert agreed(plain, operation, str(tree.site / name))
+            assert not agreed(hiding, operation, str(tree.site / name))
+    assert agreed(hiding, "file-read-data", str(tree.site / "numpy_financial.py"))
+
+
 def test_a_path_behind_a_link_is_given_as_what_it_leads_to(tmp_path):
     real = Tree(tmp_path / "real")
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -172,9 +172,10 @@ def reached():
     for name in {modules!r}:
         try:
             __import__(name)
-            found.append(f"import {{name}}")
         except ImportError:
-            pass
+            continue
+        if getattr(sys.modules[name], "__file__", None):  # what is hidden is an empty folder, and so a package
+            found.append(f"import {{name}}")
     return found
 
 def {entry}(*args, **kwargs):

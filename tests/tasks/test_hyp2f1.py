@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from contextlib import closing
 from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -263,6 +265,17 @@ class TestSandbox:
     def test_a_program_without_one_number_fails(self, box, body, status):
         outcome = judged(f"def hyp2f1(a, b, c, z):\n    {body}\n", SEARCH, box)
         assert (outcome.status, outcome.score) == (status, -math.inf)
+
+    def test_what_computes_with_more_digits_is_out_of_reach_whatever_the_gate_lets_pass(self, box, tmp_path):
+        source = "from mpmath import hyp2f1 as f\n\ndef hyp2f1(a, b, c, z):\n    return float(f(a, b, c, z))\n"
+        open_gate = {"gate": GatePolicy(imports=frozenset(), permissive=True)}
+        attack = judged(source, TEST, box, **open_gate)
+        assert (attack.status, "ImportError" in attack.reason) == ("crashed", True)
+        # The twin: the same profile, which hides nothing.
+        shipped = Path(str(resources.files("progevo.sandbox_profiles") / "numeric.toml")).read_text("utf-8")
+        (tmp_path / "plain.toml").write_text(re.sub(r"^hidden = .*$", "hidden = []", shipped, flags=re.MULTILINE))
+        with closing(open_sandbox(str(tmp_path / "plain.toml"))) as plain:
+            assert judged(source, TEST, plain, **open_gate).score > 11.99
 
     def test_the_values_are_nowhere_to_be_read(self, box, tmp_path):
         open_gate = {"gate": GatePolicy(imports=frozenset(), permissive=True)}

@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -74,7 +75,7 @@ class TestMarkedParent:
         reply = read_text(make(child), entrypoint="solve", parent=parent, finish_reason="stop")
         if kind != "carriage returns":  # markers stand on lines that end as Python's do
             assert same(reply.source, child)
-        namespace = {}
+        namespace: dict[str, Any] = {}
         exec(compile(reply.source, "<candidate>", "exec"), namespace)
         assert namespace["solve"]([4.0, 9.0, 25.0], 9.0) == right
 
