@@ -135,6 +135,8 @@ class Settings(Llm):
     top: int = 1
     #: A data file to use in place of the task's own.
     data: str | None = None
+    #: The task's options by name (`progevo.options`).
+    options: Mapping[str, str | int | float] = field(default_factory=dict)
     #: An OpenEvolve pair in place of a task: its program and evaluator, its YAML file, and what is left aside of that.
     openevolve: tuple[str, ...] = ()
     openevolve_config: str | None = None
@@ -193,9 +195,10 @@ class Settings(Llm):
             found.pop(entry.name, None)
         word, colon, path = self.chosen_proposer.partition(":")
         found["proposer"] = f"{word}:{os.path.abspath(path)}" if colon else word
-        for name in ("task", "data"):
-            if name in found and (os.sep in found[name] or found[name].endswith(".py")):
-                found[name] = os.path.abspath(found[name])
+        if os.sep in self.task or self.task.endswith(".py"):
+            found["task"] = os.path.abspath(self.task)
+        if self.data is not None:
+            found["data"] = os.path.abspath(self.data)
         return {**found, **(self.llm.table() if word in ("llm", "recorded") else {})}
 
 
@@ -219,6 +222,7 @@ def read_settings(
         **table,
         **given,
         "limits": {**_table(beneath, "limits"), **_table(table, "limits"), **given.get("limits", {})},
+        "options": {**_table(beneath, "options"), **_table(table, "options"), **given.get("options", {})},
         "constants": {**_table(beneath, "constants"), **_constants(table, given)},
     }
     merged.pop(C_PUCT, None)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Literal, Protocol
 
 from progevo.errors import ProgevoError, TaskError
+from progevo.options import Options, typed
 from progevo.types import Answer, DataSource, GatePolicy, Inputs, Limits, Metric, Move, Program, Score
 
 #: What the search ranks on, and what is scored once at the end for the seed and for the best.
@@ -141,18 +142,19 @@ class Domain:
             )
 
 
-def find_domain(name: str, *, data: Path | None = None) -> Domain:
+def find_domain(name: str, *, data: Path | None = None, options: Options = MappingProxyType({})) -> Domain:
     """The domain called `name`: a built-in task, a folder or Python file, or an installed entry point, in that order.
 
-    A task's module defines `domain(*, data=None) -> Domain` (in a folder, `task.py` does). Raises `TaskError` when
-    there is none of that name or it is not well formed, and what the task raises about its data (`DataError`).
+    A task's module defines `domain(*, data=None) -> Domain` (in a folder, `task.py` does), and what else that takes are
+    its options (`progevo.options`). Raises `TaskError` when there is none of that name, it is not well formed or has no
+    such option, and what the task raises about its data (`DataError`).
     """
     module = load_task(name)
     make = getattr(module, "domain", None)
     if not callable(make):
         raise TaskError(f"the task {name!r} defines no function domain(*, data=None) -> Domain")
     try:
-        made = make(data=data)
+        made = make(data=data, **typed(name, make, options))
     except ProgevoError:
         raise
     except Exception as error:

@@ -194,6 +194,8 @@ def preview_lines(plan: dict[str, Any]) -> list[str]:
         f"search    {plan['search']}, {plan['iterations']} iterations, workers {plan['workers']}, seed {plan['seed']}",
         f"proposer  {plan['proposer']}",
     ]
+    if plan.get("problems", 1) > 1:
+        lines.append(f"problems  {plan['problems']}, each in a run like this one, of the first")
     if not plan["models"]:
         return [*lines, "no model is asked: this costs nothing but the time of the sandbox"]
     lines.append(f"endpoint  {plan['base_url']}; {plan['reply_attempts']} attempts a candidate, edit {plan['edit']}")

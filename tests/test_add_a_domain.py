@@ -39,7 +39,7 @@ def test_the_page_is_what_happens(page, tmp_path, monkeypatch):
         return [f"{each.word:<6} {each.about}: {each.text}" for each in found if "% of" not in each.text]
 
     assert {line.split()[0] for line in checked()} == {"ok"}
-    seed, task, no_moves, length, moves = blocks(page, "python")
+    seed, task, no_moves, length, moves = blocks(page.split("## Options")[0], "python")
     for name, text in (("seed.py", seed), ("task.py", task), ("moves.py", no_moves)):
         (folder / name).write_text(text)
     first, second = answer(page, "check-task")

@@ -43,7 +43,13 @@ def main() -> None:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 task_option = click.option("--task", help="A task's name, folder or file (progevo tasks lists the built-in ones).")
-data_option = click.option("--data", type=click.Path(path_type=Path), help="A data file in place of the task's own.")
+data_option = click.option(
+    "--data",
+    "--algotune-root",
+    "data",
+    type=click.Path(path_type=Path),
+    help="A data file or folder in place of the task's own; of algotune, your checkout.",
+)
 
 
 @contextmanager
@@ -62,14 +68,6 @@ def draining() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def domain_of(task: str | None, data: Path | None) -> Any:
-    from progevo.domain import find_domain
-
-    if task is None:
-        raise ConfigError("no task was named; add --task NAME (progevo tasks lists them)")
-    return find_domain(task, data=data)
 
 
 def source_of(file: Path) -> str:

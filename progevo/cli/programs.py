@@ -6,11 +6,13 @@ import os
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from progevo.cli.group import bytes_of, data_option, domain_of, json_option, main, show, source_of, task_option
+from progevo.cli.group import bytes_of, data_option, json_option, main, show, source_of, task_option
+from progevo.cli.problems import problem_options
+from progevo.cli.sessions import domain_of
 from progevo.errors import ConfigError, RunError
 from progevo.show import node_facts, node_lines, outcome_facts, reply_facts, reply_lines, result_lines, usage_lines
 
@@ -85,16 +87,19 @@ def best(folder: Path, out: Path | None) -> None:
 @main.command("eval", short_help="One program through gate, sandbox and score.")
 @click.argument("file", type=click.Path(path_type=Path))
 @task_option
+@problem_options
 @data_option
 @json_option
-def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool) -> None:
+def evaluate_file(
+    file: Path, task: str | None, data: Path | None, options: dict[str, Any] | None, as_json: bool
+) -> None:
     """One program through gate, sandbox and score, on the search part. Exits with 1 unless its outcome is ok."""
     from progevo.domain import SEARCH
     from progevo.evaluate import evaluate
     from progevo.sandbox.probe import open_sandbox
     from progevo.types import Candidate, Program
 
-    domain = domain_of(task, data)
+    domain = domain_of(task, data, options)
     program = Program(source_of(file))
     with closing(open_sandbox(domain.profile, "cold")) as box:
         outcome = evaluate(domain, Candidate(program=program, origin=str(file)), SEARCH, box)
@@ -119,12 +124,14 @@ def evaluate_file(file: Path, task: str | None, data: Path | None, as_json: bool
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--task", default="s3e1", show_default=True, help="The task by whose policy the program is judged.")
+@problem_options
+@data_option
 @json_option
-def gate(file: Path, task: str, as_json: bool) -> None:
+def gate(file: Path, task: str, data: Path | None, options: dict[str, Any] | None, as_json: bool) -> None:
     """What the gate finds in a program, line by line. Exits with 1 if it is refused."""
     from progevo.gate import check
 
-    domain = domain_of(task, None)
+    domain = domain_of(task, data, options)
     verdict = check(bytes_of(file), domain.gate, domain.entrypoint)
     findings = [{"line": found.line, "rule": found.rule, "message": found.message} for found in verdict.findings]
     lines = [f"{file}:{found['line'] or 1}: {found['rule']}: {found['message']}" for found in findings]

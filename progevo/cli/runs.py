@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from progevo.cli.budgets import budget_of, budget_options, caps_of
-from progevo.cli.group import data_option, draining, json_option, main, show, task_option
+from progevo.cli.group import data_option, json_option, main, show, task_option
 from progevo.cli.models import model_flags, model_options
-from progevo.cli.pairs import pair_domain, pair_flags, pair_options
-from progevo.errors import ConfigError, ProgevoError, RunError
+from progevo.cli.pairs import pair_flags, pair_options
+from progevo.cli.problems import each_problem, problem_options, run_problems, the_problem
+from progevo.cli.sessions import domain_of_settings, lead, settings_of_run
+from progevo.errors import ConfigError
 from progevo.show import preview_lines, replay_lines, result_lines
 
 if TYPE_CHECKING:
-    from progevo.budget import Budget
     from progevo.config import Settings
-    from progevo.domain import Domain
+
+Result = dict[str, Any]
+#: Prints a result.
+Tell = Callable[[Result], None]
 
 
 @main.command(short_help="Search for a better program.")
@@ -55,6 +60,7 @@ if TYPE_CHECKING:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The run folder, new or empty.  [default: under runs/]")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with the same settings.")
+@problem_options
 @data_option
 @pair_options
 @model_options
@@ -76,7 +82,6 @@ def run(
     from progevo.config import read_settings
     from progevo.plan import new_folder
     from progevo.preview import preview
-    from progevo.run import run as start
 
     if limits:
         flags["limits"] = dict(_limit(text) for text in limits)
@@ -85,13 +90,26 @@ def run(
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
     beneath, config = pair_flags(flags, config)
     settings = read_settings(config, model_flags(flags), beneath)
-    domain, budget = _domain(settings), budget_of(settings)
+    chosen = each_problem(settings)
     if dry_run:
-        plan = preview(domain, settings, budget)
+        plan = preview(domain_of_settings(chosen[0]), chosen[0], budget_of(settings))
+        plan["problems"] = len(chosen)
         show(plan, as_json, lambda: preview_lines(plan))
         return
+    if len(chosen) > 1:
+        folder = out if out is not None else new_folder(settings.search, settings.task, settings.seed)
+        run_problems(chosen, folder, _run_or_go_on, as_json)
+        return
+    domain = domain_of_settings(chosen[0])
     folder = out if out is not None else new_folder(settings.search, domain.name, settings.seed)
-    _session(
+    _run(chosen[0], folder, lambda result: show(result, as_json, lambda: result_lines(result)))
+
+
+def _run(settings: Settings, folder: Path, tell: Tell) -> Result:
+    from progevo.run import run as start
+
+    domain, budget = domain_of_settings(settings), budget_of(settings)
+    return lead(
         settings,
         domain,
         budget,
@@ -112,8 +130,21 @@ def run(
             settings=settings.given(),
             **session,
         ),
-        as_json,
+        tell,
     )
+
+
+def _run_or_go_on(settings: Settings, folder: Path) -> Result:
+    """One problem of several: a run that is finished stays, one that was cut short goes on."""
+    from progevo.compare import UNFINISHED
+    from progevo.journal import FILE, read_run
+    from progevo.run import report
+
+    if not os.path.exists(folder / FILE):
+        return _run(settings, folder, lambda result: None)
+    if read_run(folder).stop_reason not in UNFINISHED:
+        return report(folder)
+    return _resume(settings, folder, lambda result: None)
 
 
 @main.command(short_help="Go on with a run.")
@@ -141,28 +172,43 @@ def resume(
     """
     from dataclasses import replace
 
+    settings = settings_of_run(folder, task, data)
+    if base_url is not None:
+        settings = replace(settings, base_url=base_url)
+    _resume(
+        settings,
+        folder,
+        lambda result: show(result, as_json, lambda: result_lines(result)),
+        more=_more(iterations),
+        caps=caps_of(caps),
+        allowed=allowed,
+    )
+
+
+def _resume(
+    settings: Settings,
+    folder: Path,
+    tell: Tell,
+    *,
+    more: int = 0,
+    caps: Mapping[str, Any] = MappingProxyType({}),
+    allowed: Sequence[str] = (),
+) -> Result:
+    from dataclasses import replace
+
     from progevo.journal import read_run
     from progevo.run import resume as go_on
 
-    settings = _settings(folder, task, data)
-    if base_url is not None:
-        settings = replace(settings, base_url=base_url)
-    domain = _domain(settings)
-    _session(
+    domain = domain_of_settings(settings)
+    return lead(
         settings,
         domain,
-        replace(read_run(folder).budget, **caps_of(caps)),
+        replace(read_run(folder).budget, **caps),
         folder,
         lambda **session: go_on(
-            folder,
-            domain,
-            more=_more(iterations),
-            budget=caps_of(caps),
-            allow_drift=allowed,
-            sandbox=settings.sandbox,
-            **session,
+            folder, domain, more=more, budget=caps, allow_drift=allowed, sandbox=settings.sandbox, **session
         ),
-        as_json,
+        tell,
     )
 
 
@@ -184,7 +230,7 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
     if count is not None:
         from progevo.sandbox.probe import open_sandbox
 
-        domain = _domain(_settings(folder, task, data))
+        domain = domain_of_settings(settings_of_run(folder, task, data))
         check_task(read_run(folder), domain)
         found["rescored"] = rescore(folder, domain, open_sandbox(domain.profile, "cold"), count)
     rows = found["rescored"] or []
@@ -204,6 +250,7 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
 @click.option("--proposer", help="Who writes candidates.  [default: mutate]")
 @click.option("--out", type=click.Path(path_type=Path), help="Where the runs go.  [default: under runs/]")
 @click.option("--html", type=click.Path(path_type=Path), help="Also write the comparison as a page.")
+@problem_options
 @data_option
 @json_option
 def compare(
@@ -246,10 +293,10 @@ def _runs_to_compare(
     from progevo.search.catalogue import make_search
 
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
-    settings = read_settings(None, {**flags, "task": task})
+    settings = the_problem(read_settings(None, {**flags, "task": task}))
     for search in searches:  # a wrong word ends the comparison before the first run, not after it
         make_search(search, {}, 0)
-    domain = _domain(settings)
+    domain = domain_of_settings(settings)
 
     def one(search: str, seed: int, folder: Path) -> None:
         click.echo(f"{search}, seed {seed}: {folder}", err=True)
@@ -266,73 +313,6 @@ def _runs_to_compare(
         )
 
     return run_all(one, searches, seeds, out or new_folder("compare", domain.name, 0))
-
-
-def _session(
-    settings: Settings,
-    domain: Domain,
-    budget: Budget,
-    folder: Path,
-    start: Callable[..., dict[str, Any]],
-    as_json: bool,
-) -> None:
-    """One session of a run: opens its proposer, shows progress, hears interrupts, prints its result, writes a page."""
-    from progevo.holdout import blind
-    from progevo.progress import open_progress
-    from progevo.propose import close
-    from progevo.propose.open import open_proposer
-    from progevo.report import write_page
-
-    progress = open_progress()
-    proposer = open_proposer(
-        settings.chosen_proposer, blind(domain), llm=settings.llm, budget=budget, folder=folder, say=progress.say
-    )
-    with draining() as stop:
-        try:
-            result = start(proposer=proposer, progress=progress, stop=stop)
-            whole = not stop.is_set()
-        except ProgevoError:  # what was found until then is there to be looked at
-            with contextlib.suppress(RunError):
-                write_page(folder)
-            raise
-        finally:
-            close(proposer)
-            progress.close()
-            failure = sys.exc_info()[1]
-            if failure is not None and not isinstance(failure, ConfigError):  # a mistake would only be made again
-                progress.unfinished()
-    show(result, as_json, lambda: result_lines(result))
-    write_page(folder)
-    progress.done(whole=whole)
-    if not whole:
-        sys.exit(130)
-
-
-def _settings(folder: Path, task: str | None, data: Path | None) -> Settings:
-    """The settings of a run that is there; its task and data may have moved since."""
-    from progevo.config import settings_of
-    from progevo.journal import read_run
-
-    first = read_run(folder).start
-    assert first is not None
-    moved = {"task": task, "data": str(data) if data is not None else None}
-    given = {**first.settings, **{name: value for name, value in moved.items() if value is not None}}
-    if "task" not in given:
-        raise ConfigError(f"{folder} was run from Python: go on with it by progevo.resume, or name its task (--task)")
-    return settings_of(given)
-
-
-def _domain(settings: Settings) -> Domain:
-    from dataclasses import replace
-
-    from progevo.config import apply_limits
-    from progevo.domain import find_domain
-
-    if settings.openevolve:
-        domain = pair_domain(settings)
-    else:
-        domain = find_domain(settings.task, data=Path(settings.data) if settings.data is not None else None)
-    return replace(domain, limits=apply_limits(domain.limits, settings.limits))
 
 
 def _more(text: str | None) -> int:

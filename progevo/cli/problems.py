@@ -1,0 +1,113 @@
+"""Options of a task, and running each problem of a task that has several."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from progevo.cli.group import show
+from progevo.errors import ConfigError, ProgevoError
+
+if TYPE_CHECKING:
+    from progevo.config import Settings
+
+Command = Callable[..., None]
+Result = dict[str, Any]
+
+
+def problem_options(command: Command) -> Command:
+    """`--problem`, `--n` and `--option`, which the command gets together as `options`; `None` where none is given."""
+
+    @functools.wraps(command)
+    def folded(*args: Any, problem: str | None, n: str | None, option: tuple[str, ...], **rest: Any) -> None:
+        found = dict(_named(text) for text in option)
+        found |= {name: value for name, value in (("problem", problem), ("n", n)) if value is not None}
+        command(*args, options=found or None, **rest)
+
+    made: Command = folded
+    for each in reversed(
+        (
+            click.option("--problem", metavar="ID", help="A problem, or a group of them, of a task that has several."),
+            click.option("--n", metavar="N", help="The size of a problem, for a task that has sizes."),
+            click.option(
+                "--option", multiple=True, metavar="NAME=VALUE", help="An option of the task; may be given again."
+            ),
+        )
+    ):
+        made = each(made)
+    return made
+
+
+def each_problem(settings: Settings) -> list[Settings]:
+    """The settings for each problem that they name: these alone where the task has no problems, or one is meant."""
+    from dataclasses import replace
+
+    from progevo.domain import load_task
+    from progevo.options import PROBLEM, problem_ids
+
+    if settings.openevolve:
+        return [settings]
+    which = settings.options.get(PROBLEM)
+    data = Path(settings.data) if settings.data is not None else None
+    ids = problem_ids(settings.task, load_task(settings.task), None if which is None else str(which), data)
+    return [replace(settings, options={**settings.options, PROBLEM: each}) for each in ids] or [settings]
+
+
+def the_problem(settings: Settings) -> Settings:
+    """The settings for the one problem that they name. Raises `ConfigError` where they name several."""
+    found = each_problem(settings)
+    if len(found) > 1:
+        names = ", ".join(str(each.options["problem"]) for each in found[:3])
+        raise ConfigError(f"that names {len(found)} problems, {names} and so on; this command takes one")
+    return found[0]
+
+
+def run_problems(
+    chosen: Sequence[Settings], out: Path, start: Callable[[Settings, Path], Result], as_json: bool
+) -> None:
+    """Runs each problem in a folder of its own under `out`, or goes on with it; prints and writes the summary."""
+    from progevo.domain import load_task
+    from progevo.problems import folders, run_each, summary, summary_lines, write
+
+    task = chosen[0].task
+    by_id = {str(each.options["problem"]): each for each in chosen}
+    for name, folder in folders(list(by_id), out).items():
+        _check_same(by_id[name], folder)
+
+    def one(name: str, folder: Path) -> Result:
+        click.echo(f"{name}: {folder}", err=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return start(by_id[name], folder)
+
+    try:
+        results = run_each(one, list(by_id), out)
+    except (ProgevoError, SystemExit):
+        click.echo(f"the problems are not all run; the same command with --out {out} goes on with them", err=True)
+        raise
+    found = summary(task, results, getattr(load_task(task), "summarize", None))
+    write(out, found)
+    show(found, as_json, lambda: summary_lines(found))
+
+
+def _check_same(settings: Settings, folder: Path) -> None:
+    """Raises `ConfigError` where a folder holds a run by other settings."""
+    from progevo.journal import FILE, read_run
+
+    if not os.path.exists(folder / FILE):
+        return
+    first = read_run(folder).start
+    if first is not None and first.settings != json.loads(json.dumps(settings.given())):
+        raise ConfigError(f"{folder} holds a run by other settings; give another --out, or the settings that it had")
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--option takes NAME=VALUE, such as fit=bfgs; it was given {text!r}")
+    return name, value

@@ -1,0 +1,211 @@
+"""A task's options, and tasks of several problems: a run for each, and a summary."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from progevo.domain import find_domain
+from progevo.errors import ConfigError, ProposerError, TaskError
+from progevo.options import problem_ids, typed
+from progevo.problems import folders, run_each, summary, summary_lines
+from tests.test_cli_runs import progevo
+
+TASK = """
+from progevo import Domain, GatePolicy, Metric, Program
+from progevo.errors import TaskError
+from progevo.evaluators.calls import Calls
+
+IDS = ("add", "sub")
+
+def problems(which=None, *, data=None):
+    if which == "all":
+        return [*IDS, "lacking"]
+    if which in (None, *IDS):
+        return [which or "add"]
+    raise TaskError(f"there is no problem {which!r}; there are add, sub and all")
+
+def summarize(results):
+    best = [result["best"]["test"] for result in results.values()]
+    return {"least": min(best), "unknown_figure": None}
+
+def domain(*, data=None, problem: str | None = None, n: int | None = None, scale: float = 1.0):
+    if problem == "lacking":
+        raise TaskError("the problem lacking needs a package that is not there")
+    return Domain(
+        name=f"sums/{problem}",
+        entrypoint="solve",
+        profile="stdlib",
+        seed=Program("def solve(x):\\n    return x + 1\\n"),
+        metric=Metric(name="sum", direction="maximize"),
+        gate=GatePolicy(imports=frozenset()),
+        evaluator=Calls(
+            cases={"search": [0, n or 5], "test": [1, 2]},
+            score=lambda split, found: scale * sum(map(float, found)),
+        ),
+    )
+"""
+
+
+@pytest.fixture
+def task(tmp_path) -> Path:
+    path = tmp_path / "sums.py"
+    path.write_text(TASK)
+    return path
+
+
+def test_options_reach_the_task_in_its_own_types(task):
+    made = find_domain(str(task), options={"problem": "sub", "n": "7", "scale": "2.5"})
+    assert made.name == "sums/sub"
+    assert made.evaluator.inputs("search").request["cases"] == [0, 7]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n": "7.5"}, "option n of .* a whole number.*'7.5'"),
+        ({"scale": "large"}, "option scale of .* a number.*'large'"),
+        ({"sizes": "3"}, "has no option 'sizes'; it has problem, n, scale"),
+    ],
+)
+def test_an_option_that_is_none_or_of_another_type_is_refused(task, options, words):
+    with pytest.raises(TaskError, match=words):
+        find_domain(str(task), options=options)
+
+
+def test_a_task_without_options_says_so():
+    with pytest.raises(TaskError, match="'s3e1' has no option 'n'; it has none"):
+        find_domain("s3e1", options={"n": "3"})
+
+
+@pytest.mark.parametrize(
+    "signature", ["n: int", "*, data=None, n: list[int] = []", "*, data=None, n=3", "*, n: int | float = 3"]
+)
+def test_what_states_no_plain_type_and_takes_no_keyword_alone_is_no_option(signature):
+    space: dict = {}
+    exec(f"from __future__ import annotations\ndef domain({signature}): ...", space)
+    with pytest.raises(TaskError, match="no option 'n'; it has none"):
+        typed("mine", space["domain"], {"n": "3"})
+
+
+def test_a_signature_that_cannot_be_read_is_a_fault_of_the_task():
+    space: dict = {}
+    exec("from __future__ import annotations\ndef domain(*, n: Nothing = 3): ...", space)
+    with pytest.raises(TaskError, match=r"signature of domain.*Nothing"):
+        typed("mine", space["domain"], {"n": "3"})
+
+
+@pytest.mark.parametrize("found", [[], ["a", "a"], [3], None])
+def test_problems_must_give_names_each_once(found):
+    module = ModuleType("m")
+    module.problems = lambda which, *, data=None: found  # type: ignore[attr-defined]
+    with pytest.raises(TaskError, match="problems"):
+        problem_ids("mine", module, None, None)
+
+
+def test_ids_that_would_share_a_folder_are_refused():
+    with pytest.raises(ConfigError, match="same folder"):
+        folders(["a/b", "a b"], Path("out"))
+
+
+def test_a_problem_that_cannot_be_run_ends_nothing_and_a_proposer_that_fails_ends_all(tmp_path):
+    def start(name, folder):
+        if name == "second":
+            raise TaskError("it lacks a package")
+        if name == "fourth":
+            raise ProposerError("no answer")
+        return {"name": name}
+
+    found = run_each(start, ["first", "second", "third"], tmp_path)
+    assert found == {"first": {"name": "first"}, "second": "it lacks a package", "third": {"name": "third"}}
+    with pytest.raises(ProposerError):
+        run_each(start, ["fourth", "first"], tmp_path)
+
+
+def test_what_was_not_run_is_in_no_figure():
+    found = summary("mine", {"a": "not there"}, lambda results: {"never": 1.0})
+    assert (found["problems"], found["run"], "never" in found) == (1, 0, False)
+    assert any("not run: not there" in line for line in summary_lines(found))
+
+
+def test_each_problem_has_a_run_of_its_own_and_the_summary_is_the_tasks(tmp_path, task):
+    out = tmp_path / "o"
+    words = ("run", "era", "--task", task, "--problem", "all", "--iterations", 3, "--out", out, "--json")
+    code, text, err = progevo(*words)
+    assert code == 0, err
+    found = json.loads(text)
+    assert found == json.loads((out / "summary.json").read_text())
+    assert [(row["problem"], row["error"] is None) for row in found["rows"]] == [
+        ("add", True),
+        ("sub", True),
+        ("lacking", False),
+    ]
+    results = [json.loads((out / name / "result.json").read_text()) for name in ("add", "sub")]
+    assert [result["task"] for result in results] == ["sums/add", "sums/sub"]
+    assert found["rows"][0]["search"] == {"seed": 7.0, "best": results[0]["best"]["search"]}
+    assert found["least"] == min(result["best"]["test"] for result in results)
+    # Once more: what is finished stays, byte by byte; what was cut short goes on.
+    before = (out / "add" / "journal.jsonl").read_bytes()
+    journal = out / "sub" / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    whole, cut = b"".join(lines), b"".join(lines[:4])
+    journal.write_bytes(cut)
+    code, text, err = progevo(*words)
+    assert code == 0, err
+    assert json.loads(text) == found
+    assert (out / "add" / "journal.jsonl").read_bytes() == before
+    assert len(journal.read_bytes().splitlines()) == len(whole.splitlines())
+    code, _, err = progevo(*words[:-1], "--seed", 9)
+    assert code == 2
+    assert "other settings" in err
+
+
+def test_one_problem_is_a_run_like_any_and_can_be_resumed(tmp_path, task):
+    run = tmp_path / "r"
+    flags = ("--problem", "sub", "--n", "9", "--option", "scale=2")
+    code, text, err = progevo("run", "--task", task, "--iterations", 2, "--out", run, "--json", *flags)
+    assert code == 0, err
+    assert json.loads(text)["task"] == "sums/sub"
+    assert json.loads(text)["seed_program"]["search"] == 2 * (1 + 10)
+    config = tomllib.loads((run / "config.toml").read_text())
+    assert config["options"] == {"problem": "sub", "n": "9", "scale": "2"}
+    code, text, err = progevo("resume", run, "--iterations", "+2", "--json")
+    assert code == 0, err
+    assert json.loads(text)["spent"]["iterations"] == 4
+    code, _, err = progevo("run", "--config", run / "config.toml", "--out", tmp_path / "again")
+    assert code == 0, err
+
+
+def test_the_default_problem_is_named_in_the_settings(tmp_path, task):
+    code, _, err = progevo("run", "--task", task, "--iterations", 1, "--out", tmp_path / "r")
+    assert code == 0, err
+    assert tomllib.loads((tmp_path / "r" / "config.toml").read_text())["options"] == {"problem": "add"}
+
+
+def test_eval_gate_and_check_task_take_one_problem(tmp_path, task):
+    program = tmp_path / "p.py"
+    program.write_text("def solve(x):\n    return 10 * x\n")
+    code, text, err = progevo("eval", program, "--task", task, "--problem", "sub", "--n", 3, "--json")
+    assert (code, json.loads(text)["search"], json.loads(text)["task"]) == (0, 30.0, "sums/sub"), err
+    assert progevo("gate", program, "--task", task, "--problem", "sub")[0] == 0
+    assert "sums/sub" in progevo("check-task", task, "--problem", "sub", "--option", "scale=3")[1]
+    for words in (("eval", program, "--task", task), ("compare", "--search", "era", "--task", task)):
+        code, _, err = progevo(*words, "--problem", "all")
+        assert code == 2
+        assert "names 3 problems, add, sub, lacking" in err
+
+
+def test_a_dry_run_of_a_group_says_how_many(task):
+    code, out, _ = progevo("run", "--task", task, "--problem", "all", "--dry-run")
+    assert code == 0
+    assert "problems  3" in out
+
+
+def test_an_option_without_a_value_is_a_usage_error(task):
+    code, _, err = progevo("run", "--task", task, "--option", "scale")
+    assert code == 2
+    assert "NAME=VALUE" in err
