@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from progevo.sandbox import blackbox, wire
+from progevo.sandbox.cell import Cell
 from progevo.sandbox.launch import STARTER
 from progevo.types import BlackBox, Count, Job
 
@@ -105,13 +106,13 @@ class Talk:
             self.facts = {"arity": box.arity, "core": answerer.core}
             self._channel = answerer.serve(box)
 
-    def hand_over(self, control: socket.socket, candidate: int) -> None:
-        """Sends the candidate's end to its process, which has the number `candidate`, and keeps none."""
+    def hand_over(self, cell: Cell) -> None:
+        """Gives the candidate its end, and keeps none."""
         if self._channel is not None and self._box is not None:
             with self._channel:
                 if self._box.in_turn:  # before the candidate can write there
-                    self._channel.sendall(blackbox.PID.pack(candidate))
-                socket.send_fds(control, [b"b"], [self._channel.fileno()])
+                    self._channel.sendall(blackbox.PID.pack(cell.candidate))
+                socket.send_fds(cell.control, [b"b"], [self._channel.fileno()])
 
     def end(self) -> None:
         """Takes what was counted, once the candidate and all its processes are gone. Raises `OSError`."""

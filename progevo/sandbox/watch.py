@@ -79,7 +79,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
                     cell.control.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.control.sendall(job)
-                        talk.hand_over(cell.control, cell.candidate)
+                        talk.hand_over(cell)
                     job, started = b"", time.monotonic()
                     deadline = started + limits.wall_s
             if finished:
