@@ -261,6 +261,10 @@ def stubborn():
             else:
                 assert after == before_
 
+    def test_a_program_that_integrates_one_half_and_doubles_it_is_wrong(self, box):
+        outcome = judged(ON_THE_LINE.format(before="", body="return 2.0 * quad(f, 0.0, b)[0]"), box)
+        assert all(case < 3 for case, problem in zip(outcome.cases, PROBLEMS[TEST], strict=True) if problem.a < 0)
+
     def test_a_clock_that_rings_in_the_middle_of_a_call_disturbs_no_other_integral(self, box):
         """The reply to the call that was cut short would else be taken for that to the next one, and so on."""
         good = judged(SEED, box, SEARCH)
