@@ -216,6 +216,8 @@ class Job:
     harness: Path
     inputs: Inputs
     limits: Limits
+    #: Of a task's program: the split that the inputs are of.
+    split: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
