@@ -95,6 +95,7 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kernel: str
     profile: str
     limits_refused: dict[str, Any]
+    counted_by: str = "the watch"
 
 
 class StartMeasured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,7 +24,8 @@ import tomli_w
 from progevo import result as results
 from progevo.budget import Budget
 from progevo.domain import SEARCH, Domain
-from progevo.errors import ConfigError
+from progevo.edit import regions
+from progevo.errors import ConfigError, TaskError
 from progevo.evaluate import job_of
 from progevo.events import Resumed
 from progevo.execute import LOCAL, Handed
@@ -96,7 +97,8 @@ def run(
 
     Raises:
         SandboxUnavailable: nothing on this host can confine a candidate; nothing has been executed.
-        TaskError: the task's own seed program does not score, or a test case is a search case too.
+        TaskError: the task's own seed program does not score, or its EVOLVE-BLOCK markers do not pair up, or a test
+            case is a search case too.
         ConfigError: an argument is not what the rule says.
         ProposerError: the proposer failed for good; everything until then is in the run folder.
         RunError: the run folder cannot be written.
@@ -107,6 +109,7 @@ def run(
     if workers < 1 or seed < 0 or repeats < 1 or top < 1:
         raise ConfigError("a run has workers at least 1, repeats at least 1, top at least 1 and a seed of at least 0")
     _check_acceptance(acceptance, domain)
+    _check_seed(domain)
     check_parts(domain)
     budget = budget or Budget()
     budget = (replace(budget, iterations=iterations) if iterations is not None else budget).settled()
@@ -271,6 +274,14 @@ def _check_acceptance(acceptance: str, domain: Domain) -> None:
             f"the task {domain.name!r} has no notion of a case that was got right (Domain.right):"
             " acceptance no_regression needs one"
         )
+
+
+def _check_seed(domain: Domain) -> None:
+    """Before anything is run: a proposer would only stumble over such markers when it is asked for a change."""
+    try:
+        regions(domain.seed.source)
+    except ConfigError as error:
+        raise TaskError(f"in the seed program of the task {domain.name!r} {error}") from None
 
 
 def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:

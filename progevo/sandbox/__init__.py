@@ -20,6 +20,9 @@ class Confinement:
     profile: str
     #: Limits that this host does not grant, by name, each with the reason.
     limits_refused: dict[str, Any]
+    #: Who sums up CPU and memory over all processes: "cgroup v1", "cgroup v2", or the host's watch, which looks every
+    #: tenth of a second.
+    counted_by: str = "the watch"
 
 
 class Sandbox(Protocol):
