@@ -13,12 +13,12 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from progevo.sandbox import wire
+from progevo.sandbox import blackbox, wire
 from progevo.sandbox.cell import Cell
 from progevo.sandbox.launch import STARTER
 from progevo.types import BlackBox, Count, Inputs, Job, Limits, Status, Stopwatch, Timing
@@ -85,8 +85,12 @@ class Answerer:
 
     def _told(self, partner: Partner, most_bytes: int) -> bytes:
         if isinstance(partner, BlackBox):
-            problems = list(partner.problems)
-            told: dict[str, Any] = {"problems": problems, "budget": partner.budget, "arity": partner.arity}
+            told: dict[str, Any] = {
+                "problems": list(partner.problems),
+                "budget": partner.budget,
+                "arity": partner.arity,
+                "in_turn": partner.in_turn,
+            }
             return wire.encode({**told, "core": self.core})
         messages = (partner.warm_up, partner.problem)
         stages = [
@@ -99,10 +103,9 @@ class Answerer:
 
     def found(self) -> Found:
         """What it has to say. For when every copy of the candidate's end is closed: only then does it stop."""
-        header, _ = wire.decode(self._exactly(wire.LENGTH.unpack(self._exactly(wire.LENGTH.size))[0]))
+        header, arrays = wire.decode(self._exactly(wire.LENGTH.unpack(self._exactly(wire.LENGTH.size))[0]))
         if "counted" in header:
-            counts = [Count(calls=calls, refused=refused, cpu_s=cpu_s) for calls, refused, cpu_s in header["counted"]]
-            return Found(counts=tuple(counts))
+            return Found(counts=tuple(itertools.starmap(_count, zip(header["counted"], arrays[0], strict=True))))
         output, seconds = self._exactly(header["follows"]), header["seconds"]
         if header["stopped"] is not None:
             return Found(stopped=(header["stopped"]["status"], header["stopped"]["reason"]))
@@ -124,6 +127,12 @@ class Answerer:
         self._process.kill()
         self._process.wait()
         self.control.close()
+
+
+def _count(counted: Sequence[Any], value: float) -> Count:
+    calls, refused, cpu_s, candidate_cpu_s = counted
+    handed_in = None if candidate_cpu_s is None else value
+    return Count(calls=calls, refused=refused, cpu_s=cpu_s, candidate_cpu_s=candidate_cpu_s, value=handed_in)
 
 
 class Talk:
@@ -159,6 +168,8 @@ class Talk:
                     os.sched_setaffinity(pid, {self._answerer.core})
         with self._answerer.serve(self._partner, self._most_bytes) as channel:
             self._begun = True
+            if isinstance(self._partner, BlackBox) and self._partner.in_turn:  # before the candidate can write there
+                channel.sendall(blackbox.PID.pack(cell.candidate))
             with contextlib.suppress(OSError):  # a cell that is gone is noticed by whoever watches it
                 socket.send_fds(cell.channel, [b"b"], [channel.fileno()])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from progevo.dataset import folder_of
+from progevo.dataset import data_folder
 from progevo.domain import SEARCH, TEST, Domain
 from progevo.errors import TaskError
 from progevo.evaluators.timing import Examiner, Size, Speedup, drawn, large_enough
@@ -154,13 +154,13 @@ def checkout_of(data: Path | None) -> Checkout | None:
 
 def installed() -> Checkout | None:
     """What `progevo data get algotune` has put away, if it has."""
-    folder = folder_of(NAME)
+    folder = data_folder() / NAME
     return Checkout(root=folder) if os.path.isdir(folder / TASKS) else None
 
 
 def install(source: Path) -> Path:
     """Puts a checkout away, where it is found without being named. Raises `DataError`."""
-    return put_away(source, folder_of(NAME))
+    return put_away(source, data_folder() / NAME)
 
 
 def summarize(results: Mapping[str, Mapping[str, Any]]) -> Mapping[str, float | int | None]:

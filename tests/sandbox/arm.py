@@ -75,6 +75,7 @@ def main() -> None:
             "timings": done.answer
             and [[each.ready_s, each.warm_up_s, each.call_s, each.output.decode()] for each in done.answer.timings],
             "counts": done.answer and [[count.calls, count.refused] for count in done.answer.counts],
+            "handed_in": done.answer and [[count.value, count.candidate_cpu_s] for count in done.answer.counts],
             "reason": done.reason,
             "log": done.log_tail,
         }
@@ -90,7 +91,13 @@ def job_of(job: dict[str, Any]) -> Job:
     box = None
     if "problems" in job:
         functions = here.with_name("plain_functions.py")
-        box = BlackBox(file=functions, problems=tuple(job["problems"]), arity=2, budget=job.get("budget", 100))
+        box = BlackBox(
+            file=functions,
+            problems=tuple(job["problems"]),
+            arity=2,
+            budget=job.get("budget", 100),
+            in_turn=job.get("in_turn", False),
+        )
     watch = None
     if "watch" in job:
         told = {name: value.encode() if isinstance(value, str) else value for name, value in job["watch"].items()}

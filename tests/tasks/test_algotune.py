@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -173,6 +174,8 @@ class TestRuns:
     def test_several_workers_are_refused_before_anything_is_written(self, nap, tmp_path):
         with pytest.raises(ConfigError, match=r"takes one worker \(got 2\)"):
             run(nap, workers=2, iterations=1, out=tmp_path / "run")
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ConfigError, match="leave the executor out"):
+            run(nap, executor=pool, iterations=1, out=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
     def test_resume_finds_the_same_problems(self, nap, tmp_path):
