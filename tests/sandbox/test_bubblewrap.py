@@ -250,9 +250,15 @@ def test_a_run_that_is_closed_ends_at_once_and_is_lost(box):
 
 
 def children():
-    """Every process below this one, the oldest first: a zygote goes before its candidates."""
-    found = [each for each in psutil.Process().children(recursive=True) if "sweeper.py" not in " ".join(each.cmdline())]
-    return [process.pid for process in sorted(found, key=lambda process: process.create_time())]
+    """Every process below this one, the oldest first: a zygote goes before its candidates. The sweeper is none."""
+    found = sorted(psutil.Process().children(recursive=True), key=lambda process: process.create_time())
+    return [process.pid for process in found if not sweeps(process)]
+
+
+def sweeps(process):
+    with suppress(psutil.NoSuchProcess):
+        return any(part.endswith("sweeper.py") for part in process.cmdline())
+    return False
 
 
 def test_nothing_is_left_open_or_alive(box):
