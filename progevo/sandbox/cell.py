@@ -129,7 +129,8 @@ class Cell:
 
     def begin(self) -> None:
         """From here on CPU is the candidate's: what its first process has used for imports is not."""
-        self._before_s += self.measure()[0]
+        if self._candidate is None:  # the child of a zygote has used nothing
+            self._before_s += self.measure()[0]
 
     def weigh(self) -> int:
         """Bytes of memory now, of all processes together, what several of them share counted once.

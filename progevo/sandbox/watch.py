@@ -93,6 +93,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                 elif _hear(cell, words, ending):
                     finished = True
                 elif ending.verdict == "vanished" and job:
+                    cell.begin()
                     account.add(cell)
                     cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
@@ -100,7 +101,6 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                         talk.hand_over(cell.channel)
                     job, started = b"", time.monotonic()
                     deadline, poll = started + limits.wall_s, started + _room_s(limits)
-                    cell.begin()  # the candidate is at work by now; it has used next to nothing
             if finished:
                 break
             if log.size > limits.output_bytes:

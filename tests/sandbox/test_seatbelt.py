@@ -445,8 +445,8 @@ def test_sandbox_exec_gets_the_profile_the_paths_and_the_command(stand_in, monke
     assert sbpl.parameters_named(argv[2]) == set(parameters)
     scratch = parameters["SCRATCH"]
     folder = Path(scratch).parent
-    assert argv[end:-1] == [str(box._interpreter.executable), "-P", "-s", "-S", "-B", f"{folder}/progevo/runner.py"]
-    assert argv[-1].isdigit()
+    assert argv[end:-2] == [str(box._interpreter.executable), "-P", "-s", "-S", "-B", f"{folder}/progevo/runner.py"]
+    assert all(word.isdigit() for word in argv[-2:])
     assert (seen[0], called["cwd"]) == (scratch, scratch)
     assert set(seen[2]) == {"inputs", "progevo", "scratch"}
     environment = {
