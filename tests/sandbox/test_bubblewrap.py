@@ -385,14 +385,15 @@ def test_a_zygote_that_dies_takes_no_candidate_along():
         assert box.run(good).answer.value == 7
 
 
-def test_where_the_kernel_grants_no_powers_the_result_says_what_is_not_held(monkeypatch):
+@pytest.mark.parametrize("form", ["cold", "pool"])
+def test_where_the_kernel_grants_no_powers_the_result_says_what_is_not_held(monkeypatch, form):
     """As under an AppArmor profile that lets bwrap have namespaces, but what it starts no powers in them."""
     source = job("import os\ndef solve(x):\n open('/tmp/f', 'w').close()\n return os.statvfs('/tmp').f_files")
-    with closing(Bubblewrap(load_profile("stdlib"), "cold")) as box:
+    with closing(Bubblewrap(load_profile("stdlib"), form)) as box:
         assert box.run(source).answer.value == 65_536
         assert box.confinement.limits_refused == {}
     monkeypatch.setattr("progevo.sandbox.source.MOUNTING", ())
-    with closing(Bubblewrap(load_profile("stdlib"), "cold")) as box:
+    with closing(Bubblewrap(load_profile("stdlib"), form)) as box:
         assert box.run(source).answer.value > 65_536
         ((name, reason),) = box.confinement.limits_refused.items()
         assert (name, "Operation not permitted" in reason) == ("scratch_files", True)
