@@ -161,6 +161,11 @@ class Cell:
         return found
 
     @property
+    def candidate(self) -> int:
+        """The host's number of the candidate's process, while that has started nothing yet; 0 where all is gone."""
+        return (self.processes() or [0])[-1]
+
+    @property
     def pid(self) -> int | None:
         """The host's number of its first process; `None` where it is gone."""
         return self._number(self._init)

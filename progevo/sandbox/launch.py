@@ -111,17 +111,15 @@ class Launcher:
         return (*known, *inside, *(Path(path) for path in self.profile.readable))
 
     def hidden(self) -> tuple[str, ...]:
-        """What lies inside what is shown and is not for candidates: packages that they cannot import, and progevo.
-
-        An installed progevo holds tasks and their generators.
-        """
+        """What lies inside what is shown and is not for candidates: packages that they cannot import, and progevo."""
         shown = self.shown()
-        hidden = []
-        for folder in dict.fromkeys((*self.interpreter.packages, *self.interpreter.nested)):
-            if str(folder) in self.packages:
-                hidden += [folder / "progevo"] if (folder / "progevo").is_dir() else []
-            elif any(place in folder.parents for place in shown):
-                hidden.append(folder)
+        folders = dict.fromkeys((*self.interpreter.packages, *self.interpreter.nested))
+        hidden = self.interpreter.hidden(self.profile.hidden) if self.profile.packages else []
+        hidden += [
+            folder
+            for folder in folders
+            if str(folder) not in self.packages and any(place in folder.parents for place in shown)
+        ]
         return tuple(map(str, hidden))
 
 
@@ -159,8 +157,11 @@ def command(
     for place, path in {**{str(path): path for path in launcher.shown()}, **own}.items():
         parts += ["--ro-bind", path, place]
     for place in launcher.hidden():
-        # Read-only: its owner, who is the candidate, could open it again, and would have a scratch without a size.
-        parts += ["--perms", "0000", "--tmpfs", place, "--remount-ro", place]
+        if os.path.isdir(place):
+            # Read-only: its owner, who is the candidate, could open it again, and would have a scratch without a size.
+            parts += ["--perms", "0000", "--tmpfs", place, "--remount-ro", place]
+        else:
+            parts += ["--ro-bind", Path("/dev/null"), place]
     parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
     # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
     # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.

@@ -49,7 +49,10 @@ def fresh_scratch(mounts: dict[str, Any]) -> None:
         mount("none", path, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
         os.close(descriptor)
     for path in mounts["hide"]:
-        mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_RDONLY, "mode=0")
+        if os.path.isdir(path):
+            mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_RDONLY, "mode=0")
+        else:
+            mount("/dev/null", path, None, MS_BIND)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:

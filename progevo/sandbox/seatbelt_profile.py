@@ -34,7 +34,7 @@ def rendered(interpreter: Interpreter, profile: Profile, folder: Folder) -> tupl
     lists = {
         "EXECUTABLE": ("literal", executables(interpreter)),
         "READABLE": ("subpath", shown),
-        "HIDDEN": ("subpath", hidden(interpreter)),
+        "HIDDEN": ("subpath", hidden(interpreter, profile)),
         "ANCESTOR": ("literal", sorted(ancestors)),
     }
     parameters = {key: str(path) for key, path in own.items()}
@@ -70,7 +70,6 @@ def readable(interpreter: Interpreter, profile: Profile) -> list[Path]:
     return [path for path in dict.fromkeys(shown) if path.exists()]
 
 
-def hidden(interpreter: Interpreter) -> list[Path]:
-    """progevo holds tasks and their generators: not for candidates to read, wherever it is installed."""
-    installed = [path / "progevo" for path in interpreter.packages]
-    return list(dict.fromkeys(canonical(path) for path in (Path(__file__).parents[1], *installed) if path.is_dir()))
+def hidden(interpreter: Interpreter, profile: Profile) -> list[Path]:
+    """What the profile hides, and progevo, be it installed or a checkout."""
+    return list(dict.fromkeys(map(canonical, (Path(__file__).parents[1], *interpreter.hidden(profile.hidden)))))

@@ -98,7 +98,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                     cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.channel.sendall(job)
-                        talk.hand_over(cell.channel)
+                        talk.hand_over(cell)
                     job, started = b"", time.monotonic()
                     deadline, poll = started + limits.wall_s, started + _room_s(limits)
             if finished:

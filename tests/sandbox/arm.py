@@ -72,6 +72,7 @@ def main() -> None:
             "status": done.status,
             "value": done.answer and done.answer.value,
             "counts": done.answer and [[count.calls, count.refused] for count in done.answer.counts],
+            "handed_in": done.answer and [[count.value, count.candidate_cpu_s] for count in done.answer.counts],
             "reason": done.reason,
             "log": done.log_tail,
         }
@@ -87,7 +88,13 @@ def job_of(job: dict[str, Any]) -> Job:
     box = None
     if "problems" in job:
         functions = here.with_name("plain_functions.py")
-        box = BlackBox(file=functions, problems=tuple(job["problems"]), arity=2, budget=job.get("budget", 100))
+        box = BlackBox(
+            file=functions,
+            problems=tuple(job["problems"]),
+            arity=2,
+            budget=job.get("budget", 100),
+            in_turn=job.get("in_turn", False),
+        )
     return Job(
         program=Program(job["source"]),
         entrypoint="solve",

@@ -26,6 +26,10 @@ ENDINGS = {
     "no entry point": ("x = 1", {}, "crashed", "did not define 'solve'"),
     "an entry point that is no function": ("solve = 3", {}, "crashed", "not callable"),
     "a loop": ("def solve(x):\n while True: pass", {"wall_s": 1.0}, "timeout", "wall_s"),
+    "a loop at import": ("while True: pass\ndef solve(x): return 7", {"wall_s": 1.0}, "timeout", "wall_s"),
+    "CPU at import": ("while True: pass\ndef solve(x): return 7", {"cpu_s": 1}, "cpu_limit", "cpu_s"),
+    "memory at import": ("KEPT = bytearray(10**10)\ndef solve(x): return 7", {}, "memory_limit", "memory_bytes"),
+    "an exception at import": ("ANSWERS = [1][2]\ndef solve(x): return 7", {}, "crashed", "IndexError"),
     "a sleep": ("import time\ndef solve(x): time.sleep(60)", {"wall_s": 1.0}, "timeout", "wall_s"),
     "CPU": ("def solve(x):\n while True: pass", {"cpu_s": 1}, "cpu_limit", "cpu_s"),
     "CPU, with its signal ignored": (
@@ -176,10 +180,22 @@ def test_every_ending_has_its_status_and_its_cause(arm):
 
 def test_what_a_candidate_used_is_measured_outside_it(arm):
     spin = "import time\ndef solve(x):\n end = time.process_time() + 0.5\n while time.process_time() < end: pass"
+    early = """
+import resource, time
+end = time.process_time() + 0.5
+while time.process_time() < end: pass
+for name in ('time', 'perf_counter', 'monotonic', 'process_time', 'thread_time'):
+    setattr(time, name, lambda: 0.0)
+    setattr(time, f'{name}_ns', lambda: 0)
+resource.getrusage = lambda who: resource.struct_rusage([0.0] * 16)
+def solve(x): return time.perf_counter()
+"""
     big = "def solve(x): return len(bytearray(b'x' * (100 * 2**20)))"
-    slow, large = arm.run({"source": spin}, {"source": big})
-    assert 0.45 < slow["cpu_s"] < 1.5
-    assert slow["wall_s"] >= 0.45
+    slow, first, large = arm.run({"source": spin}, {"source": early}, {"source": big})
+    for done in (slow, first):  # in the call, and before it, by whatever the clocks inside say
+        assert 0.45 < done["cpu_s"] < 1.5
+        assert done["wall_s"] >= 0.45
+    assert first["value"] == 0.0
     assert 100 * MIB < large["max_rss_bytes"] < 300 * MIB
 
 

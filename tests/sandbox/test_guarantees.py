@@ -677,6 +677,31 @@ def test_third_party_packages_are_there_where_the_profile_says_so(arm):
     assert "ModuleNotFoundError" in arm.one(attack, profile="stdlib")["reason"]
 
 
+def test_packages_that_a_profile_hides_are_neither_imported_nor_read(arm, folder):
+    """A folder, and a single file. The twin is the same profile, which hides nothing."""
+    attack = """
+import glob, importlib, os, sys
+def solve(x):
+    found = []
+    for name in ('joblib', 'threadpoolctl', 'numpy'):
+        try:
+            found.append(bool(getattr(importlib.import_module(name), '__version__')))
+        except (ImportError, AttributeError):
+            found.append(False)
+        for place in sys.path:
+            for file in (f'{place}/{name}/__init__.py', f'{place}/{name}.py'):
+                try:
+                    found += ['read'] * bool(open(file).read())
+                except OSError:
+                    pass
+    return found
+"""
+    text = 'about = "mine"\npackages = true\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
+    for hidden, right in ((["joblib", "threadpoolctl", "nothing"], [False, False]), ([], [True, "read", True, "read"])):
+        (folder / "own.toml").write_text(f"{text}hidden = {hidden}\n")
+        assert arm.one(attack, profile=str(folder / "own.toml"))["value"] == [*right, True, "read"]
+
+
 def test_unseeded_generators_draw_the_same_in_every_run(arm):
     attack = "import random, numpy\ndef solve(x): return [random.random(), numpy.random.rand(), list({'a', 'b', 'c'})]"
     first, second = arm.run({"source": attack}, {"source": attack}, profile="tabular")
