@@ -29,6 +29,8 @@ from progevo.types import (
     Outcome,
     Program,
     Score,
+    Stopwatch,
+    Timing,
 )
 
 __all__ = [
@@ -57,7 +59,9 @@ __all__ = [
     "SandboxUnavailable",
     "Score",
     "Stage",
+    "Stopwatch",
     "TaskError",
+    "Timing",
     "evaluate",
     "find_domain",
     "resume",

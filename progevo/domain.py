@@ -14,11 +14,11 @@ from importlib import resources
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from progevo.errors import ProgevoError, TaskError
 from progevo.options import Options, typed
-from progevo.types import Answer, DataSource, GatePolicy, Inputs, Limits, Metric, Move, Program, Score
+from progevo.types import Answer, DataSource, Execution, GatePolicy, Inputs, Job, Limits, Metric, Move, Program, Score
 
 #: What the search ranks on, and what is scored once at the end for the seed and for the best.
 SEARCH, TEST = "search", "test"
@@ -46,6 +46,27 @@ class Evaluator(Protocol):
     def score(self, split: str, answer: Answer, /) -> Score:
         """What the answer is worth. Raises `BadOutput` where it is not what the contract asks for."""
         ...
+
+
+#: One run in the sandbox, asked for again where the host has lost it.
+Run: TypeAlias = Callable[[Job], Execution]
+
+
+@runtime_checkable
+class Trial(Protocol):
+    """An `Evaluator` that needs more than one run of a candidate: several, or those of another program beside it."""
+
+    def trial(self, split: str, job: Job, run: Run, /) -> Execution:
+        """What became of a candidate, whose one run `job` would be: the answer that `score` is given, or its failure.
+
+        The usage is that of the candidate's runs together, which keep within `job.limits` together.
+        """
+        ...
+
+
+def try_out(evaluator: Evaluator, split: str, job: Job, run: Run) -> Execution:
+    """What became of a candidate by an evaluator's own trial, or by one run."""
+    return evaluator.trial(split, job, run) if isinstance(evaluator, Trial) else run(job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +106,7 @@ class Domain:
     Attributes:
         name: what people call it, also in results.
         entrypoint: the name that every program must define; none where the harness gets the text and runs it itself.
+        other_entrypoints: names that a program may define in its place.
         seed: the program that the search starts from.
         prompt: what a model is told about the task.
         ask: the template of the question that a model is asked about a program (`progevo.prompt`); its own by default.
@@ -98,6 +120,7 @@ class Domain:
         moves: small rewrites that the offline mutator may use beside its own.
         noisy: whether one program scores differently from run to run; then a program is run again before it is
             called best.
+        exclusive: whether a candidate must run beside nothing else, since it is timed; such a task takes one worker.
         right: whether a case's value means that the case was got right, for tasks that have such a notion.
         wrong: whether it means that the case was got wrong altogether; without it, whatever is not right is wrong.
         case_ids: for each split what identifies its cases; a case in both parts is refused before a run.
@@ -124,10 +147,12 @@ class Domain:
     data: DataSource = DataSource(source="built-in")
     moves: tuple[Move, ...] = ()
     noisy: bool = False
+    exclusive: bool = False
     right: Callable[[float], bool] | None = None
     wrong: Callable[[float], bool] | None = None
     case_ids: Mapping[str, Collection[Hashable]] = field(default_factory=dict)
     usual: Usual | None = None
+    other_entrypoints: tuple[str, ...] = ()
     sources: tuple[Path, ...] = ()
     reference: Reference | None = None
     stages: tuple[Stage, ...] = ()

@@ -6,12 +6,15 @@ import hashlib
 import json
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 
 from progevo import gate
-from progevo.domain import SEARCH, Domain, Stage
+from progevo.domain import SEARCH, Domain, Stage, try_out
 from progevo.errors import BadOutput
+from progevo.exclusive import alone
+from progevo.gate.entrypoint import entrypoint_of
 from progevo.sandbox import Sandbox
 from progevo.sandbox.outcome import clean
 from progevo.types import Answer, Candidate, Execution, Job, Outcome, Program, Score, Usage
@@ -32,7 +35,7 @@ def screen(domain: Domain, candidate: Candidate) -> Outcome | None:
     """The outcome of a candidate that is not worth a sandbox, by its text alone; `None` for one that is."""
     if candidate.program is None:
         return Outcome(status="no_program", reason=candidate.reason or "the proposer gave no program")
-    verdict = gate.check(candidate.program.source, domain.gate, domain.entrypoint)
+    verdict = gate.check(candidate.program.source, domain.gate, domain.entrypoint, domain.other_entrypoints)
     return None if verdict.ok else Outcome(status="gate_refused", reason=_refusal(verdict))
 
 
@@ -49,11 +52,11 @@ def climb(domain: Domain, candidate: Candidate, sandbox: Sandbox) -> Outcome:
             )
             outcome = replace(outcome, status="stage_failed", score=-math.inf, cases=(), reason=reason)
         if not outcome.ok:
-            return replace(outcome, stage=stage.split, usage=_together(spent))
+            return replace(outcome, stage=stage.split, usage=Usage.together(spent))
     outcome = confine(domain, candidate, SEARCH, sandbox)
     if not domain.stages:
         return outcome
-    return replace(outcome, stage=SEARCH, usage=_together([*spent, outcome.usage]))
+    return replace(outcome, stage=SEARCH, usage=Usage.together([*spent, outcome.usage]))
 
 
 def reach(domain: Domain, candidate: Candidate, outcome: Outcome, sandbox: Sandbox) -> Outcome:
@@ -83,32 +86,24 @@ def lowered(domain: Domain, stage: Stage, scores: Mapping[str, float]) -> float:
     return domain.metric.value(min(score, scores.get(stage.split, score)))
 
 
-def _together(usages: Sequence[Usage]) -> Usage:
-    """What several runs cost: times add up, memory does not; unknown where one of them is."""
-    wall = [usage.wall_s for usage in usages]
-    cpu = [usage.cpu_s for usage in usages]
-    memory = [usage.max_rss_bytes for usage in usages]
-    return Usage(
-        wall_s=None if None in wall else sum(filter(None, wall)),
-        cpu_s=None if None in cpu else sum(filter(None, cpu)),
-        max_rss_bytes=None if None in memory else max(filter(None, memory), default=0),
-    )
-
-
 def confine(domain: Domain, candidate: Candidate, split: str, sandbox: Sandbox) -> Outcome:
-    """The outcome of a screened candidate: one run in the sandbox, scored on the host."""
+    """The outcome of a screened candidate: run in the sandbox, once or as often as its evaluator asks for (`Trial`),
+    and scored on the host.
+    """
     assert candidate.program is not None
-    execution = _run(sandbox, job_of(domain, candidate.program, split))
-    if execution.status != "ok" or execution.answer is None:
-        return _failed(execution)
-    return _scored(domain, split, execution.answer, execution)
+    job = job_of(domain, candidate.program, split)
+    with alone() if domain.exclusive else nullcontext():
+        execution = try_out(domain.evaluator, split, job, lambda run: _run(sandbox, run))
+        if execution.status != "ok" or execution.answer is None:
+            return _failed(execution)
+        return _scored(domain, split, execution.answer, execution)
 
 
 def job_of(domain: Domain, program: Program, split: str) -> Job:
     """What the sandbox is asked to run."""
     return Job(
         program=program,
-        entrypoint=domain.entrypoint,
+        entrypoint=entrypoint_of(program.source, domain.entrypoint, domain.other_entrypoints),
         harness=domain.evaluator.harness,
         inputs=domain.evaluator.inputs(split),
         limits=domain.limits,
@@ -157,10 +152,12 @@ def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) ->
 
 
 def _answer_id(answer: Answer) -> str:
-    """See `Outcome.answer_id`: the answer as it came over the wire, numbers bit for bit."""
+    """See `Outcome.answer_id`: the answer as it came over the wire, numbers and times bit for bit."""
     digest = hashlib.sha256(json.dumps(answer.value, sort_keys=True).encode("utf-8", "backslashreplace"))
     for numbers in answer.arrays:
         digest.update(b"%d:" % len(numbers) + array("d", numbers).tobytes())
+    for timing in answer.timings:
+        digest.update(b"%d:" % len(timing.output) + timing.output + array("d", [timing.call_s]).tobytes())
     return digest.hexdigest()
 
 

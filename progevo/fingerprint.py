@@ -102,6 +102,7 @@ def _task(domain: Domain) -> str:
     stated = {
         "name": domain.name,
         "entrypoint": domain.entrypoint,
+        **({"other_entrypoints": domain.other_entrypoints} if domain.other_entrypoints else {}),
         "seed": domain.seed.id,
         "prompt": domain.prompt,
         "ask": domain.ask,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from progevo.domain import SEARCH, TEST, Domain, Evaluator
+from progevo.domain import SEARCH, TEST, Domain, Evaluator, Run, try_out
 from progevo.errors import TaskError
-from progevo.types import Answer, Inputs, Score
+from progevo.types import Answer, Execution, Inputs, Job, Score
 
 #: So many standard errors a gain needs to be told from noise (`progevo.statistics`).
 NEEDED_SE = 2.0
@@ -45,6 +45,11 @@ class Seal:
         """Raises `StillSealed` for the test part before the end."""
         self._check(split)
         return self.unsealed.score(split, answer)
+
+    def trial(self, split: str, job: Job, run: Run, /) -> Execution:
+        """Raises `StillSealed` for the test part before the end."""
+        self._check(split)
+        return try_out(self.unsealed, split, job, run)
 
     def _check(self, split: str) -> None:
         if split == TEST and not self._open:

@@ -113,6 +113,7 @@ def run(
     check_parts(domain)
     budget = budget or Budget()
     budget = (replace(budget, iterations=iterations) if iterations is not None else budget).settled()
+    _check_exclusive(domain, workers)
     order = schedule_of(schedule, workers)
     with contextlib.ExitStack() as stack:
         box, proof = _open_sandbox(stack, sandbox, sealed, executor)
@@ -180,6 +181,7 @@ def resume(
         assert first is not None  # read_run has seen to it
         sealed, lock = seal(domain)
         check_parts(domain)
+        _check_exclusive(domain, first.workers)
         if isinstance(proposer or first.proposer, str) and first.proposer != "mutate":
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}; hand in that proposer to go on")
         chosen = _make_proposer(proposer or first.proposer, blind(domain))
@@ -264,6 +266,14 @@ def _tell_spent(proposer: Proposer, record: Record) -> None:
     restore = getattr(proposer, "restore", None)
     if restore is not None:
         restore([draw for node in record.nodes for draw in node.candidate.draws])
+
+
+def _check_exclusive(domain: Domain, workers: int) -> None:
+    if domain.exclusive and workers > 1:
+        raise ConfigError(
+            f"the task {domain.name!r} times its candidates, and takes one worker (got {workers}): two at once would"
+            " slow each other down; leave --workers out"
+        )
 
 
 def _check_acceptance(acceptance: str, domain: Domain) -> None:

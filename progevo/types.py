@@ -172,17 +172,50 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stopwatch:
+    """One call of a program, timed by a process outside the sandbox, which hands out what it is called on.
+
+    The clock is not the candidate's, and `problem` is nowhere inside before it runs: the program is imported, says that
+    it is ready, answers `warm_up`, and only then is given the problem. The clock stops when the whole output is out.
+    Whoever takes longer than a cap below is ended, as `timeout`.
+    """
+
+    warm_up: bytes
+    problem: bytes
+    #: Until the program is ready: its import, and its constructor if it has one.
+    ready_s: float
+    warm_up_s: float
+    call_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What a stopwatch has measured, outside the candidate's process. Only `output` is a claim."""
+
+    ready_s: float
+    warm_up_s: float
+    call_s: float
+    output: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """What a candidate is given. Nothing in here may be secret, for it all becomes readable inside the sandbox; but for
-    what a black box holds.
+    what a black box or a stopwatch holds.
 
     `request` reaches the harness as JSON; every file of `files` appears read-only as `/inputs/<name>`. With a
-    `black_box` the harness gets a fourth argument: `black_box.problem(number)` is the function of that problem.
+    `black_box` the harness gets a fourth argument: `black_box.problem(number)` is the function of that problem. With a
+    `stopwatch` it gets one too: what `progevo.sandbox.stopwatch.Stopwatch` can do. There is one of the two at most.
     """
 
     request: Mapping[str, Json] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     black_box: BlackBox | None = None
+    stopwatch: Stopwatch | None = None
+
+    def __post_init__(self) -> None:
+        if self.black_box is not None and self.stopwatch is not None:
+            raise ValueError("a job has a black box or a stopwatch, not both")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +227,8 @@ class Answer:
     arrays: tuple[Sequence[float], ...] = ()
     #: No claim, but what the black box itself has counted, one entry a problem.
     counts: tuple[Count, ...] = ()
+    #: What the stopwatch of each run has measured; one run has one.
+    timings: tuple[Timing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +262,18 @@ class Usage:
     wall_s: float | None = None
     cpu_s: float | None = None
     max_rss_bytes: int | None = None
+
+    @staticmethod
+    def together(usages: Sequence[Usage]) -> Usage:
+        """What several runs cost: times add up, memory does not; unknown where one of them is."""
+        wall = [usage.wall_s for usage in usages]
+        cpu = [usage.cpu_s for usage in usages]
+        memory = [usage.max_rss_bytes for usage in usages]
+        return Usage(
+            wall_s=None if None in wall else sum(filter(None, wall)),
+            cpu_s=None if None in cpu else sum(filter(None, cpu)),
+            max_rss_bytes=None if None in memory else max(filter(None, memory), default=0),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

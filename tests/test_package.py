@@ -19,8 +19,8 @@ LINKED = ("tasks", "evaluators", "sandbox_profiles")
 #: The public surface: what it takes to write a task and to run it. A change here is a change for users.
 PUBLIC = """
 Answer BadOutput BlackBox Budget BudgetSpent Candidate ConfigError Count DataError Domain Evaluator GatePolicy Inputs
-Limits Metric Move Node Outcome ProgevoError Program ProposerError RunError SandboxUnavailable Score Stage TaskError
-evaluate find_domain resume run
+Limits Metric Move Node Outcome ProgevoError Program ProposerError RunError SandboxUnavailable Score Stage Stopwatch
+TaskError Timing evaluate find_domain resume run
 """.split()
 
 

@@ -34,14 +34,20 @@ def data() -> None:
 
 @data.command("get", short_help="Fetch the data set of a task once.")
 @click.argument("name")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="Take this file instead of downloading.")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="Take this file or folder instead.")
 @click.option("--url", help="Download from here instead; the checksum stays the same.")
 def get_data(name: str, source: Path | None, url: str | None) -> None:
     """Fetch the data set of task NAME once, check it, and keep it for later runs."""
     from progevo.dataset import get
     from progevo.domain import load_task
 
-    dataset = getattr(load_task(name), "DATASET", None)
+    task = load_task(name)
+    if (install := getattr(task, "install", None)) is not None:  # what it takes is no single file
+        if source is None or url is not None:
+            raise ConfigError(f"the data of {name!r} is a folder of yours: give it with --from FOLDER, and no --url")
+        click.echo(install(source))
+        return
+    dataset = getattr(task, "DATASET", None)
     if dataset is None:
         raise ConfigError(f"the task {name!r} needs no data set")
     click.echo(get(dataset, from_file=source, url=url))

@@ -132,7 +132,7 @@ def gate(file: Path, task: str, data: Path | None, options: dict[str, Any] | Non
     from progevo.gate import check
 
     domain = domain_of(task, data, options)
-    verdict = check(bytes_of(file), domain.gate, domain.entrypoint)
+    verdict = check(bytes_of(file), domain.gate, domain.entrypoint, domain.other_entrypoints)
     findings = [{"line": found.line, "rule": found.rule, "message": found.message} for found in verdict.findings]
     lines = [f"{file}:{found['line'] or 1}: {found['rule']}: {found['message']}" for found in findings]
     show({"ok": verdict.ok, "findings": findings}, as_json, lambda: lines or [f"{file}: passes"])

@@ -13,7 +13,7 @@ A thread that calls `check` needs 1 MiB of C stack, which is what CPython's pars
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from progevo.gate.entrypoint import entrypoint_findings
 from progevo.gate.scan import Scan
@@ -28,13 +28,18 @@ __all__ = ["Finding", "Verdict", "check"]
 _MAX_DEPTH = 200
 
 
-def check(source: str | bytes, policy: GatePolicy, entrypoint: str) -> Verdict:
-    """What `policy` has against a program that must define `entrypoint` at its top level; never raises for a text."""
-    findings = dict.fromkeys(_findings(source, policy, entrypoint))  # the same thing twice on a line is said once
+def check(source: str | bytes, policy: GatePolicy, entrypoint: str, others: Sequence[str] = ()) -> Verdict:
+    """What `policy` has against a program that must define `entrypoint` at its top level, or one of the `others`.
+
+    Never raises for a text.
+    """
+    findings = dict.fromkeys(
+        _findings(source, policy, entrypoint, others)
+    )  # the same thing twice on a line is said once
     return Verdict(findings=tuple(sorted(findings, key=lambda finding: (finding.line, finding.rule, finding.message))))
 
 
-def _findings(source: str | bytes, policy: GatePolicy, entrypoint: str) -> Iterator[Finding]:
+def _findings(source: str | bytes, policy: GatePolicy, entrypoint: str, others: Sequence[str]) -> Iterator[Finding]:
     """Every finding, in no order. Each stage needs what the one before it has made sure of."""
     if len(source) > policy.max_bytes or len(encoded(source)) > policy.max_bytes:
         yield Finding(line=0, rule="size", message=f"the program is larger than {policy.max_bytes} bytes; shorten it")
@@ -52,7 +57,7 @@ def _findings(source: str | bytes, policy: GatePolicy, entrypoint: str) -> Itera
     if isinstance(tree, Finding):
         yield tree
         return
-    yield from entrypoint_findings(tree, entrypoint)
+    yield from entrypoint_findings(tree, entrypoint, others)
     if policy.permissive:
         return
     levels = list(_levels(tree))

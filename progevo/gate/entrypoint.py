@@ -13,11 +13,13 @@ _NOT_CALLABLE = (
 )
 
 
-def entrypoint_findings(tree: ast.Module, entrypoint: str) -> Iterator[Finding]:
-    """Nothing if the last binding of the entry point outside functions and classes can be called.
+def entrypoint_findings(tree: ast.Module, entrypoint: str, others: Iterable[str] = ()) -> Iterator[Finding]:
+    """Nothing if the last binding of the entry point outside functions and classes can be called, or that of another.
 
     Without an entry point (an imported pair, where only its evaluator knows) any program but an empty one will do.
     """
+    if any(not [*entrypoint_findings(tree, other)] for other in others):
+        return
     binding = last_binding(tree, entrypoint)
     name = short(entrypoint)
     if not tree.body:
@@ -33,6 +35,13 @@ def entrypoint_findings(tree: ast.Module, entrypoint: str) -> Iterator[Finding]:
     elif isinstance(binding, (ast.Assign, ast.AnnAssign)) and isinstance(binding.value, _NOT_CALLABLE):
         message = f"{name} is bound to a plain value; it must be a function"
         yield Finding(line=binding.lineno, rule="entrypoint", message=message)
+
+
+def entrypoint_of(source: str, entrypoint: str, others: Iterable[str]) -> str:
+    """The first of these names that a program binds, the entry point where none; for texts that have passed."""
+    names = (entrypoint, *others)
+    tree = ast.parse(source) if len(names) > 1 else ast.Module(body=[], type_ignores=[])
+    return next((name for name in names if last_binding(tree, name) is not None), entrypoint)
 
 
 def last_binding(tree: ast.Module, name: str) -> ast.stmt | None:

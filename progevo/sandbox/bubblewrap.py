@@ -100,7 +100,7 @@ class Bubblewrap:
                 talk.end()
         except (Lost, OSError) as error:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
-        return CLOSED if self._cells.closed else execution(ending, job.limits, talk.counts)
+        return CLOSED if self._cells.closed else execution(ending, job.limits, talk.found)
 
     def _account(self, source: Source, limits: Limits) -> contextlib.AbstractContextManager[Account]:
         """An account that the kernel keeps of one candidate, where it does that for this user."""

@@ -7,12 +7,13 @@ import signal
 from typing import Any
 
 from progevo.sandbox import wire
+from progevo.sandbox.answerer import Found
 from progevo.sandbox.watch import Ending
-from progevo.types import Answer, Count, Execution, Limits, Status
+from progevo.types import Answer, Execution, Limits, Status
 
 
-def execution(ending: Ending, limits: Limits, counts: tuple[Count, ...] = ()) -> Execution:
-    """How a run ended, with its cause; `counts` are those of its black box."""
+def execution(ending: Ending, limits: Limits, found: Found = Found()) -> Execution:  # noqa: B008 - a frozen value
+    """How a run ended, with its cause; `found` is what its black box or its stopwatch has to say."""
     log_tail = clean(ending.log.decode("utf-8", "replace"), 16_384)
 
     def ended(status: Status, reason: str) -> Execution:
@@ -21,6 +22,8 @@ def execution(ending: Ending, limits: Limits, counts: tuple[Count, ...] = ()) ->
     if ending.verdict == "no_start":
         said = clean(log_tail, 500).strip() or ending.fault or "it said nothing"
         return ended("sandbox_lost", f"the sandbox did not start: {said}")
+    if found.stopped is not None:
+        return ended(*found.stopped)
     if ending.verdict == "timeout":
         return ended("timeout", f"no answer within {limits.wall_s:g} s of wall time (limit wall_s)")
     if ending.verdict == "output_limit":
@@ -42,7 +45,7 @@ def execution(ending: Ending, limits: Limits, counts: tuple[Count, ...] = ()) ->
     except wire.WireError as error:
         return ended("bad_output", f"its answer is not a frame: {clean(str(error), 200)}")
     if header.get("kind") == "answer":
-        answer = Answer(value=header.get("value"), arrays=tuple(arrays), counts=counts)
+        answer = Answer(value=header.get("value"), arrays=tuple(arrays), counts=found.counts, timings=found.timings)
         return Execution(status="ok", answer=answer, log_tail=log_tail, usage=ending.usage)
     return ended(*_word_of_failure(header))
 

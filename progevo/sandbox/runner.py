@@ -41,10 +41,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import blackbox, wire
+    from progevo.sandbox import blackbox, stopwatch, wire
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import blackbox  # both lie beside this file inside the sandbox
+    import blackbox  # all three lie beside this file inside the sandbox
+    import stopwatch
     import wire
 
 PROGRAM = "/tmp/program.py"
@@ -214,7 +215,7 @@ def become_candidate(surroundings: Surroundings, channel: socket.socket, *kept: 
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as adjust:
         adjust.write(b"1000")  # where memory runs out, the kernel ends candidates first
     job = read_frame(channel)
-    extra = [receive_black_box(channel, **job["black_box"])] if job.get("black_box") else []
+    extra = [receive_partner(channel, **job["outside"])] if job.get("outside") else []
     try:
         frame = answer(job, surroundings, *extra)
     except BaseException as error:  # whatever a candidate raises is its outcome, SystemExit included
@@ -229,14 +230,14 @@ def become_candidate(surroundings: Surroundings, channel: socket.socket, *kept: 
     os._exit(0)
 
 
-def receive_black_box(channel: socket.socket, arity: int, core: int | None) -> blackbox.BlackBox:
-    """This candidate's end of a black box, which the host sends along with one byte."""
-    blackbox.pin(core)
-    _, (end,), _, _ = socket.recv_fds(channel, 1, 1)
-    return blackbox.BlackBox(socket.socket(fileno=end), arity)
+def receive_partner(channel: socket.socket, kind: str, arity: int = 0) -> blackbox.BlackBox | stopwatch.Stopwatch:
+    """This candidate's end of a black box or a stopwatch, which the host sends along with one byte."""
+    _, (descriptor,), _, _ = socket.recv_fds(channel, 1, 1)
+    end = socket.socket(fileno=descriptor)
+    return blackbox.BlackBox(end, arity) if kind == "black_box" else stopwatch.Stopwatch(end)
 
 
-def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox) -> bytes:
+def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox | stopwatch.Stopwatch) -> bytes:
     """The frame that holds the candidate's answer."""
     harness = surroundings.harness
     random.seed(surroundings.seed)

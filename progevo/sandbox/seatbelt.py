@@ -106,7 +106,7 @@ class Seatbelt:
         if self._cells.closed:
             return CLOSED
         settle(ending, cell)
-        done = execution(ending, job.limits, talk.counts)
+        done = execution(ending, job.limits, talk.found)
         if cell.overrun:
             reason = f"more than {job.limits.scratch_bytes} bytes of scratch (limit scratch_bytes)"
             return dataclasses.replace(done, status="crashed", answer=None, reason=reason)

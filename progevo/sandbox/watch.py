@@ -30,7 +30,7 @@ FILLING_BYTES_S = CORES * 2 * 1024**3
 #: By how much the sum may be over `cpu_s`: a single process is ended by its own limit first, which names the cause.
 SLACK_S = 0.15
 
-Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "output_limit", "no_start"]
+Verdict = Literal["ended", "vanished", "stopped", "timeout", "cpu_limit", "memory_limit", "output_limit", "no_start"]
 
 
 @dataclass(kw_only=True)
@@ -57,7 +57,7 @@ def frames_of(job: Job, limits: Mapping[str, Any], talk: Talk = SILENCE) -> byte
         "source": job.program.source,
         "entrypoint": job.entrypoint,
         "request": dict(job.inputs.request),
-        "black_box": talk.facts,
+        "outside": talk.facts,
     }
     return wire.encode({"limits": dict(limits)}) + wire.encode(candidate)
 
@@ -76,10 +76,17 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
     with selectors.DefaultSelector() as selector:
         for stream in (cell.control, cell.channel, *cell.streams):
             selector.register(stream, selectors.EVENT_READ)
+        if talk.bell is not None:
+            selector.register(talk.bell, selectors.EVENT_READ)
         while True:
             finished = False
             for key, _ in selector.select(max(0.0, min(deadline, poll) - time.monotonic())):
-                if key.fileobj is cell.channel:
+                if key.fileobj is talk.bell:
+                    selector.unregister(talk.bell)
+                    if talk.stopped():
+                        ending.verdict, finished = "stopped", True
+                        break
+                elif key.fileobj is cell.channel:
                     if not _listen(cell, answers, ending):
                         selector.unregister(cell.channel)
                         if ending.body is not None or ending.flaw:
@@ -98,7 +105,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                     cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
                         cell.channel.sendall(job)
-                        talk.hand_over(cell)
+                    talk.hand_over(cell)
                     job, started = b"", time.monotonic()
                     deadline, poll = started + limits.wall_s, started + _room_s(limits)
             if finished:

@@ -1,8 +1,9 @@
 """Runs jobs in a sandbox and prints how they ended: one arm of the boundary tests, started as root or as nobody.
 
 Standard input holds JSON: {"profile", "form", "jobs": [{"source", "limits", "request", "files"}, ...]}. A job with
-"problems" gets a black box in place of the request (`plain_functions`, with "budget" calls each). The other keys take
-one guarantee away, for twins that show an attack working without it:
+"problems" gets a black box in place of the request (`plain_functions`, with "budget" calls each), one with "watch",
+which holds the fields of a `Stopwatch`, a stopwatch. The other keys take one guarantee away, for twins that show an
+attack working without it:
 
     "drop": sequences of parts to leave out of bwrap's command
     "add": parts to put in; {"path": P} is a host path to be bound
@@ -28,7 +29,7 @@ from typing import Any
 from progevo.sandbox import launch, runner
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
-from progevo.types import BlackBox, Inputs, Job, Limits, Program
+from progevo.types import BlackBox, Inputs, Job, Limits, Program, Stopwatch
 
 INSIDE = ("runner.py", "powers.py", "nursery.py", "zygote.py")
 
@@ -71,6 +72,8 @@ def main() -> None:
         {
             "status": done.status,
             "value": done.answer and done.answer.value,
+            "timings": done.answer
+            and [[each.ready_s, each.warm_up_s, each.call_s, each.output.decode()] for each in done.answer.timings],
             "counts": done.answer and [[count.calls, count.refused] for count in done.answer.counts],
             "handed_in": done.answer and [[count.value, count.candidate_cpu_s] for count in done.answer.counts],
             "reason": done.reason,
@@ -95,11 +98,15 @@ def job_of(job: dict[str, Any]) -> Job:
             budget=job.get("budget", 100),
             in_turn=job.get("in_turn", False),
         )
+    watch = None
+    if "watch" in job:
+        told = {name: value.encode() if isinstance(value, str) else value for name, value in job["watch"].items()}
+        watch = Stopwatch(**{"ready_s": 10.0, "warm_up_s": 10.0, "call_s": 10.0, **told})
     return Job(
         program=Program(job["source"]),
         entrypoint="solve",
         harness=here.with_name("plain_harness.py"),
-        inputs=Inputs(request=job.get("request", {}), files=files, black_box=box),
+        inputs=Inputs(request=job.get("request", {}), files=files, black_box=box, stopwatch=watch),
         limits=Limits(**{"wall_s": 20.0, "cpu_s": 10, **job.get("limits", {})}),
     )
 

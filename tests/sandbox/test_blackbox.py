@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from progevo.sandbox import answerer, blackbox
-from progevo.sandbox.answerer import Answerer
-from progevo.types import BlackBox
+from progevo.sandbox.answerer import Answerer, program_of
+from progevo.types import BlackBox, Inputs
 
 FUNCTIONS = Path(__file__).with_name("plain_functions.py")
 #: Among the parameters, and never in an answer.
@@ -212,7 +212,7 @@ def test_no_answering_process_is_left_behind(arm):
 
 @pytest.fixture(scope="module")
 def process():
-    process = Answerer(FUNCTIONS, None)
+    process = Answerer(program_of(box_of(0.0)), None)
     yield process
     process.close()
 
@@ -230,11 +230,11 @@ def test_whatever_bytes_come_it_counts_no_more_than_the_budget_and_serves_the_ne
                 channel.sendall(data)
         except OSError:
             pass
-    [count] = process.counted()
+    [count] = process.found().counts
     assert count.calls <= 3
     with process.serve(box_of(1.0)) as channel:
         assert blackbox.BlackBox(channel, 2).problem(0)(4.0, 5.0) == 11.0
-    [count] = process.counted()
+    [count] = process.found().counts
     assert (count.calls, count.refused) == (1, 0)
 
 
@@ -244,7 +244,7 @@ def test_a_question_in_pieces_is_one_question(process):
         for byte in question:
             channel.sendall(bytes([byte]))
         assert struct.unpack("=IIdd", channel.recv(24, socket.MSG_WAITALL)) == (0, 2, 3.0, 7.0)
-    assert process.counted()[0].calls == 2
+    assert process.found().counts[0].calls == 2
 
 
 def test_the_process_counts_its_own_time(process):
@@ -252,7 +252,7 @@ def test_the_process_counts_its_own_time(process):
         f = blackbox.BlackBox(channel, 2).problem(1)
         for _ in range(5000):
             f(1.0, 1.0)
-    idle, busy = process.counted()
+    idle, busy = process.found().counts
     assert idle.cpu_s == 0.0
     assert 0.0 < busy.cpu_s < 5.0
 
@@ -364,11 +364,11 @@ def test_a_reply_that_was_not_read_to_its_end_is_the_last_one(process):
 
 
 def test_a_process_that_died_is_an_error():
-    process = Answerer(FUNCTIONS, None)
+    process = Answerer(program_of(box_of(0.0)), None)
     with process.serve(box_of(1.0)):
         os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(OSError, match=r"died|reset"):
-        process.counted()
+        process.found()
     process.close()
 
 
@@ -386,10 +386,11 @@ def test_it_dies_with_its_host_even_while_it_computes():
 import sys, time
 from pathlib import Path
 from progevo.sandbox import blackbox
-from progevo.sandbox.answerer import Answerer
+from progevo.sandbox.answerer import Answerer, program_of
 from progevo.types import BlackBox
-process = Answerer(Path({str(FUNCTIONS)!r}), None)
-channel = process.serve(BlackBox(file=Path({str(FUNCTIONS)!r}), problems=(0.0,), arity=2, budget=9))
+box = BlackBox(file=Path({str(FUNCTIONS)!r}), problems=(0.0,), arity=2, budget=9)
+process = Answerer(program_of(box), None)
+channel = process.serve(box)
 blackbox.BlackBox(channel, 2).problem(0)(1.0, 1.0)
 print(process.pid, flush=True)
 blackbox.BlackBox(channel, 2).problem(0)(-2.0, 600.0)
@@ -413,7 +414,7 @@ def alive(pid: int) -> bool:
 
 def test_a_run_without_a_black_box_starts_no_process(monkeypatch):
     monkeypatch.setattr(answerer, "Answerer", None)
-    job = type("Job", (), {"inputs": type("Inputs", (), {"black_box": None})})
+    job = type("Job", (), {"inputs": Inputs()})
     with answerer.Answerers().asked(job) as talk:
         talk.end()
-    assert talk.counts == ()
+    assert talk.found == answerer.Found()
