@@ -284,7 +284,7 @@ def test_a_problem_is_answered_in_its_turn_alone(process, steps):
             except OSError:
                 assert over
                 break
-    counts = process.counted()
+    counts = process.found().counts
     assert [count.value for count in counts] == values
     assert [count.candidate_cpu_s is None for count in counts] == [value is None for value in values]
 
@@ -300,7 +300,7 @@ def test_what_a_problem_cost_the_candidate_is_read_from_outside(process):
                 pass
             box.hand_in(number, 0.0)
             used.append(now() - start)
-    found = [count.candidate_cpu_s for count in process.counted()]
+    found = [count.candidate_cpu_s for count in process.found().counts]
     assert found == pytest.approx(used, abs=0.05)  # the kernel tells hundredths
 
 
@@ -309,7 +309,7 @@ def test_a_candidate_that_is_gone_hands_nothing_in(process):
         pass
     with in_turn(process, 1.0, candidate=gone.pid) as channel, pytest.raises(ConnectionError):
         blackbox.BlackBox(channel, 2).hand_in(0, 1.0)
-    assert process.counted()[0].value is None
+    assert process.found().counts[0].value is None
 
 
 class Ring(BaseException):
@@ -343,7 +343,7 @@ def test_a_signal_in_the_middle_of_a_question_leaves_no_part_of_its_reply_behind
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, before)
     assert rings == 50
-    process.counted()
+    process.found()
 
 
 def test_a_reply_that_was_not_read_to_its_end_is_the_last_one(process):
@@ -360,7 +360,7 @@ def test_a_reply_that_was_not_read_to_its_end_is_the_last_one(process):
             f(4.0, 5.0)
         with pytest.raises(ConnectionError, match="not read to its end"):
             f(9.0, 5.0)
-    process.counted()
+    process.found()
 
 
 def test_a_process_that_died_is_an_error():
