@@ -185,6 +185,8 @@ class Answer:
     arrays: tuple[Sequence[float], ...] = ()
     #: No claim, but what the black box itself has counted, one entry a problem.
     counts: tuple[Count, ...] = ()
+    #: No claim either: the text of the program that answered.
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +197,8 @@ class Score:
     metrics: Mapping[str, float] = field(default_factory=dict)
     #: One value per case, in the metric's own terms (squared errors for an RMSE).
     cases: tuple[float, ...] = ()
+    #: In a few words, why a metric is missing (NaN), where one is.
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,8 +70,8 @@ def test_a_run_writes_its_folder_and_keeps_search_and_test_apart(tmp_path, toy):
     assert result["seed_program"]["search"] == 100.0
     assert result["seed_program"]["test"] == 121.0
     assert result["best"] == {
-        "id": Program(answers(10)).id, "node": 1, "search": 0.0, "test": 1.0, "test_status": "ok", "test_metrics": {},
-        "file": "best.py",
+        "id": Program(answers(10)).id, "node": 1, "search": 0.0, "test": 1.0, "test_status": "ok", "test_reason": None,
+        "test_metrics": {}, "file": "best.py",
     }  # fmt: skip
     assert result["gain"]["search"] == 100.0
     assert result["gain"]["test"] == 120.0
