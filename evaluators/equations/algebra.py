@@ -19,6 +19,8 @@ from typing import Any
 
 #: Relative difference of two numbers that are still the same one, fitted.
 CLOSE = 1e-3
+#: Relative difference of a fitted number from the whole one that it stands for.
+WHOLE = 1e-5
 #: The share of the largest value that a term has to reach somewhere to count.
 SMALL = 1e-6
 
@@ -77,12 +79,13 @@ class Algebra:
         }
 
     def built(self, formula: Any) -> Any:
-        """The object of a formula. Small whole numbers become exact: only of these does algebra know much."""
+        """The object of a formula. What is close to a small whole number becomes it: of these algebra knows most."""
         if isinstance(formula, str):
             return self.sympy.Symbol(formula, real=True)
         if isinstance(formula, (int, float)):
             whole = round(formula)
-            return self.sympy.Integer(whole) if abs(formula) < 100 and formula == whole else self.sympy.Float(formula)
+            exact = formula == whole or (0 < abs(whole) < 100 and abs(formula - whole) < WHOLE * abs(whole))
+            return self.sympy.Integer(whole) if exact else self.sympy.Float(formula)
         name, *of = formula
         return self.makers[name](*map(self.built, of))
 

@@ -45,7 +45,7 @@ class Official:
     @functools.cached_property
     def rows(self) -> Mapping[str, tuple[str, Mapping[str, Any]]]:
         """id -> split and statement."""
-        found = {str(row["name"]): (split, row) for split, row in self._statements()}
+        found = {str(row.get("name")): (split, row) for split, row in self._statements()}
         if not found:
             raise DataError(f"{self.folder} holds {SAMPLES}, and no parquet file of a split ({', '.join(SPLITS)})")
         return found

@@ -35,11 +35,12 @@ RANGES: Mapping[str, Mapping[str, tuple[tuple[float, float], tuple[float, float]
     "phys_osc": {"t": ((0, 50), (50, 60)), "x": ((-2, 2), (-2.5, 2.5)), "v": ((-2, 2), (-2.5, 2.5))},
     "lsr_transform": {},
 }
-#: Of any other input, with nothing beyond; and of a constant whose value is not published.
-USUAL, CONSTANT = (1.0, 5.0), (0.1, 1.0)
+#: Of any other input, with nothing beyond, or where the formula is real nowhere in there; and of a constant whose value
+#: is not published.
+USUAL, WIDE, CONSTANT = (1.0, 5.0), (-5.0, 5.0), (0.1, 1.0)
 
 #: Draws for one row that has a value; where a formula is real for fewer, the ranges do not fit it.
-DRAWS = 50
+DRAWS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,8 @@ class Statements:
         except NotAnExpression as error:
             raise DataError(f"the expression of {name} cannot be read: {error}") from None
         within, beyond = ranges(row)
+        if set(within) == {USUAL} and not real(name, inputs, truth, within):
+            within = beyond = [WIDE] * len(inputs)
         counts = {**ROWS, **{PARTS[part]: int(n) for part, n in row.get("rows", {}).items()}}
         if beyond == within:
             del counts["ood"]
@@ -130,6 +133,14 @@ def ranges(row: Mapping[str, Any]) -> tuple[list[tuple[float, float]], list[tupl
     known = RANGES.get(_group(row), {})
     both = [known.get(name, (USUAL, USUAL)) for name in row["inputs"]]
     return [pair[0] for pair in both], [pair[1] for pair in both]
+
+
+def real(name: str, inputs: Sequence[str], truth: Expression, where: Sequence[tuple[float, float]]) -> bool:
+    """Whether the formula has a real value at one of a few thousand draws."""
+    try:
+        return len(drawn(name, "real", inputs, truth, where, 1000)) > 0
+    except DataError:
+        return False
 
 
 def drawn(
