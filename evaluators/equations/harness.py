@@ -22,6 +22,8 @@ PARAMETERS = 10
 STARTS = 30
 #: Rows of a first fit, and how many of the starts go on from there with all rows.
 SOME_ROWS, FOLLOWED = 400, 2
+#: Relative changes below which a fit ends: a first one, and one that goes on from there.
+ROUGH, FINE = 1e-5, 1e-15
 #: Calls of the equation in one fit, for each parameter and one more.
 PATIENCE = 60
 #: The error of a row where the equation has no finite value, in standard deviations of the target.
@@ -98,11 +100,11 @@ def fit_by_starts(equation: Equation, target: Any, rng: Any) -> Any:
         return starts[0]
     first = []
     for start in starts:
-        first.append(descend(some, some_target, start, used))
+        first.append(descend(some, some_target, start, used, ROUGH))
         if first[-1][0] < ENOUGH:
             break
     first.sort(key=lambda found: found[0])
-    last = [descend(equation, target, params, used) for _, params in first[:FOLLOWED]]
+    last = [descend(equation, target, params, used, FINE) for _, params in first[:FOLLOWED]]
     return min(last, key=lambda found: found[0])[1]
 
 
@@ -133,7 +135,7 @@ def parameters_of(equation: Equation, rng: Any) -> list[int]:
     return sorted(used)
 
 
-def descend(equation: Equation, target: Any, start: Any, used: list[int]) -> tuple[float, Any]:
+def descend(equation: Equation, target: Any, start: Any, used: list[int], fine: float) -> tuple[float, Any]:
     """Where Levenberg and Marquardt's method ends: the mean squared error, in variances, and the parameters."""
     from scipy.optimize import least_squares
 
@@ -148,7 +150,7 @@ def descend(equation: Equation, target: Any, start: Any, used: list[int]) -> tup
     # It needs as many rows as parameters; the reflective method needs none.
     method = "lm" if equation.rows >= len(used) else "trf"
     result = least_squares(
-        residuals, start[used], method=method, x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15,
+        residuals, start[used], method=method, x_scale="jac", xtol=fine, ftol=fine, gtol=fine,
         max_nfev=PATIENCE * (len(used) + 1) if method == "lm" else PATIENCE,
     )  # fmt: skip
     params = start.copy()

@@ -137,7 +137,8 @@ class Added:
 
 def filled(pattern: str, equation: Equation, rng: random.Random) -> str | None:
     """A pattern with inputs and free parameters in its places; `None` where there are too few of them."""
-    inputs = [rng.choice(equation.inputs), rng.choice(equation.inputs)]
+    first = rng.choice(equation.inputs)
+    inputs = [first, rng.choice([name for name in equation.inputs if name != first] or [first])]
     words = {"A": equation.parameter(0), "B": equation.parameter(1), "X": inputs[0], "Y": inputs[1]}
     found = []
     for part in pattern.replace("{", "\0{").replace("}", "}\0").split("\0"):
@@ -207,8 +208,12 @@ def dropped(equation: Equation, rng: random.Random) -> cst.Module | None:
 MOVES: tuple[Move, ...] = tuple(
     Move(name=name, rewrite=TreeRewrite(Change(change)), about=about)
     for name, change, about in (
-        ("add-power", Added(("{A} * {X} ** 2", "{A} * {X} ** 3")), "Adds the square or the cube of an input."),
-        ("add-product", Added(("{A} * {X} * {Y}",)), "Adds a product of two inputs."),
+        ("add-powers", Added(("{A} * {X} ** 2 + {B} * {X} ** 3",)), "Adds the square and the cube of an input."),
+        (
+            "add-product",
+            Added(("{A} * {X} * {Y}",)),
+            "Adds a product of two inputs, different ones where there are two.",
+        ),
         ("add-drag", Added(("{A} * {X} * np.abs({X})",)), "Adds the square of an input with its sign."),
         (
             "add-wave",
