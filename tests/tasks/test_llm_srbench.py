@@ -16,6 +16,7 @@ import pytest
 from progevo import Candidate, Program, evaluate, find_domain, gate
 from progevo.domain import SEARCH, TEST
 from progevo.errors import DataError, TaskError
+from progevo.evaluators.discovery import Discovery
 from progevo.evaluators.equations import Equations
 from progevo.evaluators.equations.expression import compute
 from progevo.sandbox.probe import open_sandbox
@@ -134,6 +135,7 @@ class TestDomain:
 
     def test_together_keeps_a_third_of_the_problems_for_the_test(self):
         domain = find_domain("llm_srbench", options={"problem": "together:own", "form": "discover"})
+        assert isinstance(domain.evaluator, Discovery)
         search, test = (domain.evaluator.problems[split] for split in (SEARCH, TEST))
         assert (len(search), len(test)) == (5, 2)
         assert {each.name for each in search} | {each.name for each in test} == set(OURS)
@@ -470,6 +472,7 @@ class TestSandbox:
         found = judged(domain, domain.seed.source, box, SEARCH)
         assert len(found.cases) == 5
         # The same by hand, for one of them.
+        assert isinstance(domain.evaluator, Discovery)
         problem = domain.evaluator.problems[SEARCH][0]
         fitted, held = problem.parts()
         table = np.vstack([np.ones(len(fitted)), fitted.inputs]).T
