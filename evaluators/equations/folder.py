@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,11 +29,6 @@ def columns(samples: Samples, *, target: bool) -> bytes:
     """One column after the other as little-endian float64, the target first where it is wanted."""
     parts = [samples.target, *samples.inputs] if target else list(samples.inputs)
     return b"".join(np.ascontiguousarray(part, dtype="<f8").tobytes() for part in parts)
-
-
-def floats(values: Any) -> Any:
-    """What came over the wire as an array."""
-    return np.asarray(values, dtype=np.float64)
 
 
 def _remove(folder: Path, owner: int) -> None:

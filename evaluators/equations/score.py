@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from progevo.domain import SEARCH, TEST
 from progevo.errors import BadOutput, TaskError
 from progevo.evaluators.equations import measures
 from progevo.evaluators.equations.expression import NotAnExpression, compute
-from progevo.evaluators.equations.folder import columns, floats, laid_out
+from progevo.evaluators.equations.folder import columns, laid_out
 from progevo.evaluators.equations.problem import Problem, Samples
 from progevo.evaluators.equations.reading import formula_of
 from progevo.evaluators.equations.symbolic import Judgement, judge
@@ -79,7 +81,7 @@ class Equations:
         parts = self.parts[split]
         if len(answer.arrays) != 1 + len(parts) or len(answer.arrays[0]) != PARAMETERS:
             raise BadOutput(f"the answer does not hold {PARAMETERS} parameters and {len(parts)} lists of predictions")
-        predicted = {name: floats(values) for name, values in zip(parts, answer.arrays[1:], strict=True)}
+        predicted = {name: np.asarray(values) for name, values in zip(parts, answer.arrays[1:], strict=True)}
         for name, samples in parts.items():
             if len(predicted[name]) != len(samples):
                 raise BadOutput(
@@ -137,8 +139,6 @@ def unknown(value: float | None) -> float:
 
 def refusal(predicted: Any, target: Any) -> str:
     """Why predictions are no answer, with what the benchmark would have made of them."""
-    import numpy as np
-
     bad = int((~np.isfinite(predicted)).sum())
     if not bad:
         return "the predictions are so large that their squared error is infinite"

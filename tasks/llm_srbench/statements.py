@@ -52,12 +52,12 @@ class Statements:
 
     @classmethod
     def ours(cls) -> Statements:
-        return cls._read(OURS, "statements", "samples drawn from equations of ours")
+        return cls._read(OURS, "statements", "drawn from equations of ours")
 
     @classmethod
     def of(cls, path: Path) -> Statements:
         """Those of a file with a list under `problems`, as LLM-SRBench's are published, or under `statements`."""
-        return cls._read(path, "problems", f"samples of ours, drawn from the statements in {path.name}")
+        return cls._read(path, "problems", f"samples of ours for the statements in {path.name}")
 
     @classmethod
     def _read(cls, path: Path, key: str, about: str) -> Statements:

@@ -99,7 +99,11 @@ def domain(
     if form not in FORMS:
         raise TaskError(f"the task {NAME} has no form {form!r}; there are {' and '.join(FORMS)}")
     source = open_source(data)
-    (name,) = chosen = problems(problem, data=data)
+    name, *others = chosen = problems(problem, data=data)
+    if others:
+        raise TaskError(
+            f"{problem} names {len(chosen)} problems, and a run takes one; {TOGETHER}{problem} is one program"
+        )
     if name.startswith(TOGETHER):
         if form != "discover":
             raise TaskError(f"{name} means one program for several problems; add --option form=discover")
@@ -128,7 +132,8 @@ def equation_domain(source: Source, problem: Problem, fit: str) -> Domain:
         limits=Limits(wall_s=120.0, cpu_s=60, memory_bytes=1024 * MIB),
         profile="numeric",
         evaluator=evaluator,
-        data=DataSource(source=source.about, sha256=problem.sha256, rows=len(problem.train)),
+        # The way to fit decides what a form is worth: no figure without it.
+        data=DataSource(source=f"{source.about}, fit {fit}", sha256=problem.sha256, rows=len(problem.train)),
         moves=MOVES,
         case_ids={SEARCH: held.ids(), TEST: problem.test.ids()},
         usual=USUAL.get(problem.name) if problem.group == "own" and fit == "least_squares" else None,

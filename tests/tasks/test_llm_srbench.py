@@ -51,7 +51,9 @@ class TestOurs:
         assert open_source(None).load("spring").sha256.startswith(SPRING)
 
     def test_they_are_called_ours(self):
-        assert find_domain("llm_srbench").data.source == "samples drawn from equations of ours"
+        assert find_domain("llm_srbench").data.source == "drawn from equations of ours, fit least_squares"
+        domain = find_domain("llm_srbench", options={"form": "discover"})
+        assert domain.data.source == "drawn from equations of ours"
 
     def test_parts_share_no_row(self):
         for name in OURS:
@@ -86,6 +88,7 @@ class TestNaming:
             ({"fit": "bfgs", "form": "discover"}, "leave the option fit out"),
             ({"problem": "together:own"}, "form=discover"),
             ({"problem": "no"}, "no problem or group"),
+            ({"problem": "own"}, "names 7 problems, and a run takes one"),
         ],
     )
     def test_options_that_do_not_fit_are_refused(self, options, words):
@@ -128,10 +131,12 @@ class TestDomain:
         assert f"sigma: {fitted.target.min():.6g} to {fitted.target.max():.6g}" in domain.prompt
         assert "412" not in domain.prompt
 
-    def test_the_way_to_fit_is_named_to_a_model_and_in_the_name_of_nothing_else(self):
-        prompts = [find_domain("llm_srbench", options={"fit": fit}).prompt for fit in ("least_squares", "bfgs")]
-        assert "several starting points" in prompts[0]
-        assert "one run of BFGS" in prompts[1]
+    def test_the_way_to_fit_is_named_to_a_model_and_in_results(self):
+        several, one = (find_domain("llm_srbench", options={"fit": fit}) for fit in ("least_squares", "bfgs"))
+        assert "several starting points" in several.prompt
+        assert "one run of BFGS" in one.prompt
+        assert one.data.source == "drawn from equations of ours, fit bfgs"
+        assert one.evaluator.inputs(SEARCH).request["fit"] == "bfgs"
 
     def test_together_keeps_a_third_of_the_problems_for_the_test(self):
         domain = find_domain("llm_srbench", options={"problem": "together:own", "form": "discover"})
@@ -234,7 +239,7 @@ class TestLayouts:
         assert second.truth is None  # its statement is damaged in the copy
         assert third.ood is None
         domain = find_domain("llm_srbench", data=inlined, options={"problem": "tr0"})
-        assert domain.data.source == "LLM-SRBench, the open copy pkuHaowei/llm-srbench"
+        assert domain.data.source == "LLM-SRBench, the open copy pkuHaowei/llm-srbench, fit least_squares"
 
     def test_tables(self, tmp_path):
         for name in ("beta", "alpha"):
@@ -274,7 +279,7 @@ class TestLayouts:
                 "finite",
             ),
             (
-                '{"problems": [{"id": "a", "group": "g", "output": "f", "inputs": ["x"], "expression": "sqrt(-x)"}]}',
+                '{"problems": [{"id": "a", "group": "g", "output": "f", "inputs": ["x"], "expression": "sqrt(-1 - x**2)"}]}',
                 "real",
             ),
         ],
