@@ -40,6 +40,8 @@ def open_source(data: Path | None) -> Source:
         return statements.Statements.of(data)
     if not data.is_dir():
         raise DataError(f"{data} is neither a folder nor a .json file of statements")
+    if (data / statements.PUBLISHED).is_file():
+        return statements.Statements.of(data / statements.PUBLISHED)
     if (data / official.SAMPLES).is_file():
         return official.Official(data)
     if folders := tables.sets(data):

@@ -20,6 +20,8 @@ from progevo.evaluators.equations import Problem, Samples
 from progevo.evaluators.equations.expression import Expression, NotAnExpression, compute, parse
 from progevo.tasks.llm_srbench.names import arguments
 
+#: What a folder with a list of statements calls it.
+PUBLISHED = "problems.json"
 OURS = Path(__file__).with_name("statements.json")
 
 #: Rows that are drawn where a statement says nothing else.

