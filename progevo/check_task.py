@@ -18,6 +18,7 @@ from typing import Literal
 
 from progevo import gate, prompt
 from progevo.domain import SEARCH, TEST, Domain
+from progevo.edit import regions
 from progevo.errors import ConfigError, ProgevoError
 from progevo.evaluate import evaluate
 from progevo.holdout import check_parts
@@ -144,6 +145,10 @@ def _prompt(domain: Domain) -> Iterator[Finding]:
 
 
 def _seed_text(domain: Domain) -> Iterator[Finding]:
+    try:
+        regions(domain.seed.source)
+    except ConfigError as error:
+        yield Finding(about="markers", word="wrong", text=f"in the seed program {error}")
     verdict = gate.check(domain.seed.source, domain.gate, domain.entrypoint)
     if verdict.ok:
         yield Finding(

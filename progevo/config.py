@@ -129,6 +129,8 @@ class Settings(Llm):
     seed: int = 0
     #: The form of the sandbox: auto, warm, pool or cold.
     sandbox: str = "auto"
+    #: Where candidates run: local, or dask://HOST:PORT. No part of what a score means.
+    executor: str = "local"
     #: Runs of each program; what may be called best; how many of the best are scored on the held-out part.
     repeats: int = 1
     acceptance: str = "mean"

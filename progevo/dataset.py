@@ -51,14 +51,19 @@ class Dataset:
 
 
 def folder(dataset: Dataset) -> Path:
-    """The folder of a dataset: under `$PROGEVO_DATA`, else `$XDG_DATA_HOME/progevo`, else `~/.local/share/progevo`."""
+    """The folder of a dataset, in the data folder."""
+    return data_folder() / dataset.name
+
+
+def data_folder() -> Path:
+    """`$PROGEVO_DATA`, else `$XDG_DATA_HOME/progevo`, else `~/.local/share/progevo`."""
     if root := os.environ.get("PROGEVO_DATA"):
-        return Path(root).expanduser() / dataset.name
+        return Path(root).expanduser()
     # The XDG specification asks that a relative path be ignored.
     if (root := os.environ.get("XDG_DATA_HOME")) and Path(root).is_absolute():
-        return Path(root) / "progevo" / dataset.name
+        return Path(root) / "progevo"
     try:
-        return Path.home() / ".local" / "share" / "progevo" / dataset.name
+        return Path.home() / ".local" / "share" / "progevo"
     except RuntimeError as error:
         raise DataError("there is no home folder to keep data in: set PROGEVO_DATA to a folder") from error
 
@@ -67,6 +72,17 @@ def installed(dataset: Dataset) -> Path | None:
     """Where `get` has put the file, or `None`. It may have been damaged since: `read` tells."""
     path = folder(dataset) / dataset.file_name
     return path if os.path.isfile(path) else None
+
+
+def find_data(sha256: str) -> Path | None:
+    """The file of that content below the data folder, whatever its name; `None` where there is none."""
+    for path in sorted(data_folder().rglob("*")):
+        with contextlib.suppress(OSError):
+            if path.is_file() and path.stat().st_size <= MAX_BYTES:
+                with open(path, "rb") as file:
+                    if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
+                        return path
+    return None
 
 
 def read(path: Path, dataset: Dataset) -> bytes:

@@ -43,6 +43,7 @@ def examine(profile: str, form: str = "auto", *, prove: bool = False) -> dict[st
             seen = box.confinement
             confined = f"{seen.backend} {seen.version}, {seen.rung} form, profile {seen.profile}"
             found |= {"confinement": confined, "limits_refused": seen.limits_refused or "none"}
+            found["sums"] = f"CPU and memory of all processes together are counted by {seen.counted_by}"
             if prove:
                 found["proof"] = attack(box, load_profile(profile))
     except SandboxUnavailable as error:

@@ -69,6 +69,15 @@ class Stage:
     threshold: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What `find_domain` was asked for, so that another process can ask for the same. Paths are absolute."""
+
+    task: str
+    data: str | None = None
+    options: Options = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """A task: what to evolve, how it is confined, and how it is scored.
@@ -94,6 +103,7 @@ class Domain:
         case_ids: for each split what identifies its cases; a case in both parts is refused before a run.
         usual: what runs have shown so far.
         sources: the files that define the task; `find_domain` fills them in.
+        reference: how another process finds it; `find_domain` fills it in.
         stages: splits that come before the search part, cheap ones first. A candidate ends at the first whose threshold
             it misses, as `stage_failed`, which ranks as a failure: only what has been scored in full can be the best.
             The seed is scored in full whatever it reaches, and no threshold is held above that.
@@ -119,6 +129,7 @@ class Domain:
     case_ids: Mapping[str, Collection[Hashable]] = field(default_factory=dict)
     usual: Usual | None = None
     sources: tuple[Path, ...] = ()
+    reference: Reference | None = None
     stages: tuple[Stage, ...] = ()
     trust: Trust = "host_scored"
 
@@ -163,7 +174,9 @@ def find_domain(name: str, *, data: Path | None = None, options: Options = Mappi
         raise TaskError(
             f"domain() of the task {name!r} must return a progevo.Domain; it returned {type(made).__name__}"
         )
-    return made if made.sources else replace(made, sources=_sources(module))
+    where = os.path.abspath(data) if data is not None else None
+    reference = Reference(task=_lasting(name), data=where, options=dict(options))
+    return replace(made, sources=made.sources or _sources(module), reference=reference)
 
 
 def task_names() -> dict[str, str]:
@@ -183,8 +196,8 @@ def load_task(name: str) -> ModuleType:
     """The module that defines a task. Raises `TaskError` when there is none of that name."""
     if name in _built_in():
         return importlib.import_module(f"progevo.tasks.{name}.task")
-    path = Path(name)
-    if os.path.isdir(path) or path.suffix == ".py":
+    if _is_path(name):
+        path = Path(name)
         return _load_file(path / "task.py" if os.path.isdir(path) else path)
     for entry in entry_points(group="progevo.tasks", name=name):
         loaded = entry.load()
@@ -193,6 +206,15 @@ def load_task(name: str) -> ModuleType:
         f"there is no task {name!r}; built in are {', '.join(_built_in())};"
         " a folder with a task.py, a .py file or the name of an installed progevo.tasks entry point will do as well"
     )
+
+
+def _lasting(name: str) -> str:
+    """The name, or the path that it is, so that it holds in any folder."""
+    return name if name in _built_in() or not _is_path(name) else os.path.abspath(name)
+
+
+def _is_path(name: str) -> bool:
+    return os.path.isdir(name) or name.endswith(".py")
 
 
 def _sources(module: ModuleType) -> tuple[Path, ...]:

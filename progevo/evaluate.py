@@ -113,6 +113,7 @@ def job_of(domain: Domain, program: Program, split: str) -> Job:
         harness=domain.evaluator.harness,
         inputs=domain.evaluator.inputs(split),
         limits=domain.limits,
+        split=split,
     )
 
 

@@ -95,6 +95,7 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kernel: str
     profile: str
     limits_refused: dict[str, Any]
+    counted_by: str = "the watch"
 
 
 class StartMeasured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -190,11 +191,13 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     now: str | None
 
 
-class Resumed(Line, frozen=True, tag="resumed"):
-    """Written where a resume changed something: the budget, or what somebody allowed to have changed."""
+class Resumed(Line, frozen=True, tag="resumed", omit_defaults=True):
+    """Written where a resume changed something: the budget, the workers, or what was allowed to have changed."""
 
     budget: Budget
     drift: tuple[Drift, ...]
+    #: `None` where they are as many as before.
+    workers: int | None = None
 
 
 class EndMeasured(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -42,16 +42,26 @@ def fingerprint(domain: Domain, confinement: Confinement) -> dict[str, str]:
 
     The held-out part is not looked at: its content is covered by `data`.
     """
-    limits = {f"limit.{name}": str(value) for name, value in dataclasses.asdict(domain.limits).items()}
     return {
-        "task": _task(domain),
-        "evaluator": _evaluator(domain),
-        "data": domain.data.sha256 or domain.data.source,
-        **limits,
+        **_content(domain),
         "sandbox.backend": confinement.backend,
         "sandbox.rung": confinement.rung,
         "sandbox.profile": confinement.profile,
         **{f"version.{name}": value for name, value in versions().items()},
+    }
+
+
+def content_id(domain: Domain) -> str:
+    """sha256 (hex) of what the task says, whatever runs it."""
+    return hashlib.sha256(json.dumps(_content(domain)).encode()).hexdigest()
+
+
+def _content(domain: Domain) -> dict[str, str]:
+    return {
+        "task": _task(domain),
+        "evaluator": _evaluator(domain),
+        "data": domain.data.sha256 or domain.data.source,
+        **{f"limit.{name}": str(value) for name, value in dataclasses.asdict(domain.limits).items()},
     }
 
 
@@ -71,12 +81,17 @@ def check_drift(found: Sequence[Drift], allowed: Sequence[str]) -> None:
         raise ConfigError(f"--allow-drift names {', '.join(idle)}, which has not changed; {names} has")
     refused = [each for each in found if each.name not in allowed]
     if refused:
-        lines = "".join(f"\n  {each.name}: was {_short(each.was)}, is {_short(each.now)}" for each in refused)
         flags = " ".join(f"--allow-drift {each.name}" for each in refused)
+        lines = listed(refused, "was", "is")
         raise ConfigError(
             f"since this run was started, something changed that changes what a score means:{lines}\n"
             f"put it back, or go on in spite of it, which the result will say, with {flags}"
         )
+
+
+def listed(found: Sequence[Drift], was: str, now: str) -> str:
+    """Each drift on a line of its own, with a word for either side."""
+    return "".join(f"\n  {each.name}: {was} {_short(each.was)}, {now} {_short(each.now)}" for each in found)
 
 
 def _task(domain: Domain) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import dataclass, replace
 
 from progevo.domain import SEARCH, Domain
 from progevo.errors import BudgetSpent, ProgevoError, ProposerError
-from progevo.evaluate import RETRIES, climb, confine, reach, screen, settled
+from progevo.evaluate import climb, confine, reach, screen, settled
 from progevo.propose import Proposer
 from progevo.record import Question, Record
 from progevo.sandbox import Sandbox
@@ -39,7 +38,6 @@ class Judge:
     domain: Domain
     proposer: Proposer
     sandbox: Sandbox
-    executor: Executor
     record: Record
     seed: int
     repeats: int
@@ -125,17 +123,9 @@ class Judge:
             ) from error
 
     def _run(self, candidate: Candidate, split: str) -> Outcome:
-        """One run, wherever the executor has it run. A lost worker is the host's fault: it is asked for again."""
-        fault = ""
-        for _ in range(1 + RETRIES):
-            try:
-                if split == SEARCH and self.record.nodes:
-                    domain = settled(self.domain, self.record.nodes[0].outcome)
-                    return self.executor.submit(climb, domain, candidate, self.sandbox).result()
-                return self.executor.submit(confine, self.domain, candidate, split, self.sandbox).result()
-            except (BrokenExecutor, CancelledError) as error:
-                fault = f"{type(error).__name__}: {error}"
-        return Outcome(status="sandbox_lost", reason=f"the executor lost its worker three times: {fault}")
+        if split == SEARCH and self.record.nodes:
+            return climb(settled(self.domain, self.record.nodes[0].outcome), candidate, self.sandbox)
+        return confine(self.domain, candidate, split, self.sandbox)
 
 
 def average(runs: Sequence[Outcome]) -> Outcome:

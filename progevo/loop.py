@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Protocol
 
 from progevo import events, judge
@@ -59,7 +59,6 @@ class Loop:
         search: Search,
         proposer: Proposer,
         sandbox: Sandbox,
-        executor: Executor | None,
         journal: Journal,
         record: Record,
         lock: Seal,
@@ -67,7 +66,7 @@ class Loop:
         stop: threading.Event | None,
     ) -> None:
         self.plan, self.search, self.proposer, self.sandbox = plan, search, proposer, sandbox
-        self.executor, self.journal, self.record, self.lock = executor, journal, record, lock
+        self.journal, self.record, self.lock = journal, record, lock
         self.progress, self.stop = progress or Silence(), stop or threading.Event()
         self.running: dict[int, Future[judge.Verdict]] = {}
         self.failure: ProposerError | BudgetSpent | None = None
@@ -261,15 +260,15 @@ class Loop:
 
     @contextlib.contextmanager
     def _threads(self) -> Iterator[None]:
-        """The threads that propose, and what runs candidates: both end with the session, at once where it fails."""
+        """One thread for each candidate in flight, from its proposal to its score: they end with the session, at once
+        where it fails.
+        """
         plan = self.plan
-        self.threads = open_executor(plan.workers, "propose")
-        own = open_executor(plan.workers, "evaluate") if self.executor is None else None
+        self.threads = open_executor(plan.workers)
         self.judge = judge.Judge(
             domain=plan.domain,
             proposer=self.proposer,
             sandbox=self.sandbox,
-            executor=self.executor or own or self.threads,
             record=self.record,
             seed=plan.seed,
             repeats=plan.repeats,
@@ -281,9 +280,7 @@ class Loop:
         finally:
             if not whole:
                 close(self.proposer)
-            for executor in (self.threads, own):
-                if executor is not None:
-                    executor.shutdown(wait=whole, cancel_futures=True)
+            self.threads.shutdown(wait=whole, cancel_futures=True)
 
 
 #: What ended a session that did not end by itself.

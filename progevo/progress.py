@@ -7,6 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from progevo.execute import LOCAL
 from progevo.holdout import planning_line
 from progevo.types import Node
 from progevo.visible import visible
@@ -43,7 +44,9 @@ class Lines:
         capped = ", ".join(f"{value:g} {name}" for name, value in caps.items())
         self.say(f"search    {plan.search}, {capped}, {workers}, {plan.schedule.name}, seed {plan.seed}")
         self.say(f"proposer  {plan.proposer}")
-        self.say(f"sandbox   {box.backend} {box.version}, {box.rung}, profile {box.profile}")
+        where = plan.settings.get("executor", LOCAL)
+        on = "" if where == LOCAL else f", on the workers of {where}"
+        self.say(f"sandbox   {box.backend} {box.version}, {box.rung}, profile {box.profile}{on}")
         if (expected := planning_line(domain, plan.repeats)) is not None:
             self.say(f"test      {expected}")
         self.say(f"folder    {plan.folder}")

@@ -62,6 +62,8 @@ class Record:
     start: Started | None = None
     #: The budget that holds now, the last resume's if it changed it.
     budget: Budget = Budget()
+    #: Candidates in flight at a time, now.
+    workers: int = 1
     nodes: list[Node] = field(default_factory=list)
     #: Every question, in the order of asking.
     questions: list[Question] = field(default_factory=list)
@@ -105,7 +107,7 @@ class Record:
             self.stop_reason = None
         match event:
             case Started():
-                self.start, self.budget = event, event.budget
+                self.start, self.budget, self.workers = event, event.budget, event.workers
             case Asked():
                 question = Question(Ask(event.step, event.parent, event.inspirations), len(self.nodes))
                 self.questions.append(question)
@@ -122,6 +124,7 @@ class Record:
                 self._test(event)
             case Resumed():
                 self.budget = event.budget
+                self.workers = event.workers or self.workers
                 self.drift += event.drift
             case Ended():
                 self.stop_reason, self.ended = event.stop_reason, event.measured.ended

@@ -55,7 +55,7 @@ def build_result(record: Record, shape: Mapping[str, Json]) -> Result:
         "proposer": {"name": start.proposer, "models": [each["name"] for each in usage], "usage": usage},
         "seed": start.seed,
         "schedule": start.schedule,
-        "workers": start.workers,
+        "workers": record.workers,
         "repeats": start.repeats,
         "acceptance": start.acceptance,
         "budget": {name: getattr(record.budget, name) for name in BUDGETS},

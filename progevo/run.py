@@ -24,9 +24,11 @@ import tomli_w
 from progevo import result as results
 from progevo.budget import Budget
 from progevo.domain import SEARCH, Domain
-from progevo.errors import ConfigError
+from progevo.edit import regions
+from progevo.errors import ConfigError, TaskError
 from progevo.evaluate import job_of
 from progevo.events import Resumed
+from progevo.execute import LOCAL, Handed
 from progevo.files import write_file
 from progevo.fingerprint import check_drift, drift, fingerprint
 from progevo.holdout import blind, check_parts, seal
@@ -42,7 +44,7 @@ from progevo.sandbox import Sandbox
 from progevo.sandbox.probe import open_sandbox
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
-from progevo.schedule import schedule_of
+from progevo.schedule import check_workers, schedule_of
 from progevo.search import Search
 from progevo.search.catalogue import make_search
 from progevo.types import Json
@@ -64,7 +66,7 @@ def run(
     top: int = 1,
     out: str | Path | None = None,
     sandbox: str | Sandbox = "auto",
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -87,14 +89,16 @@ def run(
         top: how many of the best are scored on the held-out part at the end, besides the seed.
         out: the run folder, new or empty; `None` makes one under `runs/`.
         sandbox: a form ("auto", "warm", "pool", "cold") of what the domain's profile asks for, or one of your own.
-        executor: where candidates are run; threads of its own by default. It is not shut down.
+        executor: where candidates are run: "local" (the default), "dask://HOST:PORT", or an executor of your own, which
+            is not shut down (`progevo.remote`; docs/cluster.md).
         progress: hears what happens.
         stop: when set, nothing more is asked; what is in flight is finished and told.
         settings: what else to record in `config.toml` and in the journal.
 
     Raises:
         SandboxUnavailable: nothing on this host can confine a candidate; nothing has been executed.
-        TaskError: the task's own seed program does not score, or a test case is a search case too.
+        TaskError: the task's own seed program does not score, or its EVOLVE-BLOCK markers do not pair up, or a test
+            case is a search case too.
         ConfigError: an argument is not what the rule says.
         ProposerError: the proposer failed for good; everything until then is in the run folder.
         RunError: the run folder cannot be written.
@@ -105,12 +109,13 @@ def run(
     if workers < 1 or seed < 0 or repeats < 1 or top < 1:
         raise ConfigError("a run has workers at least 1, repeats at least 1, top at least 1 and a seed of at least 0")
     _check_acceptance(acceptance, domain)
+    _check_seed(domain)
     check_parts(domain)
     budget = budget or Budget()
     budget = (replace(budget, iterations=iterations) if iterations is not None else budget).settled()
     order = schedule_of(schedule, workers)
     with contextlib.ExitStack() as stack:
-        box, proof = _open_sandbox(stack, sandbox, sealed)
+        box, proof = _open_sandbox(stack, sandbox, sealed, executor)
         plan = Plan(
             domain=sealed,
             search=search,
@@ -131,7 +136,7 @@ def run(
         first = started(plan)
         journal = stack.enter_context(contextlib.closing(Journal(plan.folder)))
         write_file(plan.folder / "config.toml", tomli_w.dumps(config(plan)).encode())
-        loop = Loop(plan, made, chosen, box, executor, journal, Record(folder=plan.folder), lock, progress, stop)
+        loop = Loop(plan, made, chosen, box, journal, Record(folder=plan.folder), lock, progress, stop)
         loop.note(first)
         return loop.run()
 
@@ -143,9 +148,10 @@ def resume(
     proposer: str | Proposer | None = None,
     more: int = 0,
     budget: Mapping[str, Any] | None = None,
+    workers: int | None = None,
     allow_drift: Sequence[str] = (),
     sandbox: str | Sandbox = "auto",
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> results.Result:
@@ -157,6 +163,7 @@ def resume(
         proposer: the proposer's name, or the `Proposer` of your own that the run was started with.
         more: so many more iterations than it had.
         budget: caps to change, by the names of `Budget`.
+        workers: so many candidates in flight from now on, where the schedule is async; others fix it for good.
         allow_drift: what may have changed since, by the names of `progevo.fingerprint`; goes into the result.
         sandbox, executor, progress, stop: as for `run`.
 
@@ -179,12 +186,14 @@ def resume(
         if chosen.name != first.proposer:
             raise ConfigError(f"{folder} was proposed for by {first.proposer!r}, not by {chosen.name!r}")
         made = make_search(first.search, first.constants, first.seed)
-        box, proof = _open_sandbox(stack, sandbox, sealed)
+        box, proof = _open_sandbox(stack, sandbox, sealed, executor)
         found = drift(record.fingerprint(), fingerprint(sealed, box.confinement))
         check_drift(found, allow_drift)
         changed = replace(record.budget, **dict(budget or {}))
         assert changed.iterations is not None
         changed = replace(changed, iterations=changed.iterations + more)
+        workers = record.workers if workers is None else workers
+        check_workers(first.schedule, record.workers, workers)
         rebuild(made, record)
         plan = Plan(
             domain=sealed,
@@ -192,8 +201,8 @@ def resume(
             constants=made.constants(),
             proposer=chosen.name,
             budget=changed,
-            workers=first.workers,
-            schedule=schedule_of(first.schedule, first.workers),
+            workers=workers,
+            schedule=schedule_of(first.schedule, workers),
             seed=first.seed,
             repeats=first.repeats,
             acceptance=first.acceptance,
@@ -205,9 +214,9 @@ def resume(
         )
         _tell_spent(chosen, record)
         journal.note(f"{now()} resumed after {len(record.nodes)} nodes, {len(record.open)} questions open")
-        loop = Loop(plan, made, chosen, box, executor, journal, record, lock, progress, stop)
-        if changed != record.budget or found:
-            loop.note(Resumed(budget=changed, drift=found))
+        loop = Loop(plan, made, chosen, box, journal, record, lock, progress, stop)
+        if changed != record.budget or found or workers != record.workers:
+            loop.note(Resumed(budget=changed, drift=found, workers=workers if workers != record.workers else None))
         return loop.run()
 
 
@@ -228,16 +237,26 @@ def replayed_search(record: Record) -> Search:
 
 
 def _open_sandbox(
-    stack: contextlib.ExitStack, sandbox: str | Sandbox, domain: Domain
-) -> tuple[Sandbox, dict[str, Json] | None]:
-    """The sandbox, and what its self-test held where it is one of ours."""
-    if not isinstance(sandbox, str):
-        return sandbox, None
-    # Before a folder is made: a job that can never run is refused without a trace.
+    stack: contextlib.ExitStack, sandbox: str | Sandbox, domain: Domain, executor: Executor | str | None
+) -> tuple[Sandbox, Mapping[str, Json] | None]:
+    """The sandbox, here or elsewhere, and what its self-test held where it is one of ours."""
     profile = load_profile(domain.profile)
-    profile.check(job_of(domain, domain.seed, SEARCH))
-    box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, sandbox)))
-    return box, prove(box, profile)
+    if isinstance(sandbox, str):
+        # Before a folder is made: a job that can never run is refused without a trace.
+        profile.check(job_of(domain, domain.seed, SEARCH))
+    if executor not in (None, LOCAL):
+        from progevo.remote.elsewhere import elsewhere  # a tenth of what the rest of progevo takes to start
+
+        away = elsewhere(executor, sandbox, domain)
+        if away is not None:
+            return stack.enter_context(contextlib.closing(away)), away.proof
+    box, proof = sandbox, None
+    if isinstance(box, str):
+        box = stack.enter_context(contextlib.closing(open_sandbox(domain.profile, box)))
+        proof = prove(box, profile)
+    if isinstance(executor, Executor):
+        box = Handed(box, executor)
+    return box, proof
 
 
 def _tell_spent(proposer: Proposer, record: Record) -> None:
@@ -255,6 +274,14 @@ def _check_acceptance(acceptance: str, domain: Domain) -> None:
             f"the task {domain.name!r} has no notion of a case that was got right (Domain.right):"
             " acceptance no_regression needs one"
         )
+
+
+def _check_seed(domain: Domain) -> None:
+    """Before anything is run: a proposer would only stumble over such markers when it is asked for a change."""
+    try:
+        regions(domain.seed.source)
+    except ConfigError as error:
+        raise TaskError(f"in the seed program of the task {domain.name!r} {error}") from None
 
 
 def _make_proposer(proposer: str | Proposer, domain: Domain) -> Proposer:

@@ -98,6 +98,17 @@ DEPARTURES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def check_workers(schedule: str, was: int, workers: int) -> None:
+    """Raises `ConfigError` where a run that goes on cannot have another number of workers."""
+    if workers < 1:
+        raise ConfigError(f"workers is {workers}; it must be at least 1")
+    if workers != was and schedule != "async":
+        raise ConfigError(
+            f"with the schedule {schedule} a run depends on its number of workers, which is {was}; with {workers} it"
+            " would be neither the one nor the other. Only a run with --schedule async can go on with more or fewer"
+        )
+
+
 def schedule_of(name: str | None, workers: int) -> Schedule:
     """The schedule of that name; without one, `serial` for one worker and `ordered` for several.
 

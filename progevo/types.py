@@ -145,6 +145,10 @@ class BlackBox:
     arity: int
     #: Calls of each function; one more raises in the candidate and ends nothing else.
     budget: int
+    #: The problems are asked about one after the other. The harness hands in the candidate's value of each
+    #: (`black_box.hand_in(number, value)`): only then is the next one answered, and this one no more. So the time that
+    #: a problem takes can be told from that of the others (`Count.candidate_cpu_s`), whatever the candidate does.
+    in_turn: bool = False
 
     def __post_init__(self) -> None:
         if self.arity < 1 or self.budget < 1 or not self.problems:
@@ -160,6 +164,11 @@ class Count:
     refused: int
     #: CPU seconds of the answering process.
     cpu_s: float
+    #: Where problems are asked about in turn, CPU seconds of the candidate's process (its threads, not its children)
+    #: between handing in the problem before and handing in this one, read from outside; `None` if that never came.
+    candidate_cpu_s: float | None = None
+    #: The value that was handed in.
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +220,8 @@ class Job:
     harness: Path
     inputs: Inputs
     limits: Limits
+    #: Of a task's program: the split that the inputs are of.
+    split: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,10 +30,10 @@ def readable(path):
 
 def importable(name):
     try:
-        __import__(name)
-        return True
+        module = __import__(name)
     except BaseException:
         return False
+    return getattr(module, "__file__", None) is not None  # what is hidden is an empty folder, and so a package
 
 def parts(value):
     if isinstance(value, dict):

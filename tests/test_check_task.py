@@ -118,6 +118,12 @@ MISTAKES = {
     "a prompt without the entry point": ("prompt.md", [("smooth(samples)", "f(x)")], "prompt", "never names 'smooth'"),
     "a seed without the entry point": ("seed.py", [("def smooth(", "def other(")], "entry point", "smooth"),
     "a seed that the gate refuses": ("seed.py", [("WINDOW = 1", "import os\n\nWINDOW = 1")], "entry point", "os"),
+    "a marker without its twin": (
+        "seed.py",
+        [("WINDOW = 1", "# EVOLVE-BLOCK-START\nWINDOW = 1")],
+        "markers",
+        "pair up",
+    ),
     "a seed that crashes": ("seed.py", [("len(near))", "0)")], "seed", "ends as crashed"),
     "a move that raises": ("moves.py", [("rng.randint(1, 8)", "rng.nothing()")], "moves", "AttributeError"),
     "a move into the forbidden": ("moves.py", [("sorted(near)[len(near) // 2]", "eval('1')")], "moves", "take-median"),

@@ -101,7 +101,7 @@ def test_public_names() -> None:
 
 
 def test_command_line_starts_light(tmp_path: Path) -> None:
-    heavy = ("numpy", "pandas", "sklearn", "scipy", "libcst", "rich")
+    heavy = ("numpy", "pandas", "sklearn", "scipy", "libcst", "rich", "asyncio", "dask", "distributed")
     code = f"import sys, progevo.cli; print(*[name for name in {heavy!r} if name in sys.modules])"
     assert python("-c", code, cwd=tmp_path) == ""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from progevo.budget import Budget
+from progevo.errors import ConfigError
 from progevo.journal import FILE, read_run
 from progevo.run import report, resume, run
 from progevo.search.catalogue import SEARCHES
@@ -97,6 +99,70 @@ def test_a_run_that_takes_answers_as_they_come_loses_nothing_when_killed(tmp_pat
         assert sum(event["evaluations"] for event in told) == again["spent"]["evaluations"] == 10
         assert again["stop_reason"] == "evaluations"
         shutil.rmtree(folder)
+
+
+@dataclass
+class Counting(StandIn):
+    """Knows how many runs it has had at a time."""
+
+    inside: int = 0
+    most: int = 0
+
+    def run(self, job, /):
+        with self.lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        try:
+            return super().run(job)
+        finally:
+            with self.lock:
+                self.inside -= 1
+
+
+@pytest.mark.parametrize("workers", [1, 7])
+def test_a_run_that_takes_answers_as_they_come_can_go_on_with_more_or_fewer_workers(tmp_path, workers):
+    whole = tmp_path / "whole"
+    settings = {"workers": 4, "schedule": "async", "seed": 3, "iterations": 12}
+    run(task(), proposer=Wanderer(), sandbox=StandIn(delay_s=0.01), out=whole, **settings)
+    for number, length in enumerate(moments(whole)[::4]):
+        folder = cut(whole, tmp_path / str(number), length)
+        before = read_run(folder)
+        box = Counting(delay_s=0.01)
+        again = resume(folder, task(), proposer=Wanderer(), sandbox=box, workers=workers)
+        assert box.most <= workers
+        assert again["workers"] == read_run(folder).workers == workers
+        (changed,) = [event for event in lines(folder) if event["event"] == "resumed"]
+        assert (changed["workers"], changed["drift"]) == (workers, [])
+        steps = sorted(node.step for node in read_run(folder).nodes)
+        assert steps == list(range(13)), "a step was told twice, or lost"
+        assert [node.step for node in before.nodes] == [node.step for node in read_run(folder).nodes][
+            : len(before.nodes)
+        ]
+        # And once more as it is now, without a word about it.
+        resume(folder, task(), proposer=Wanderer(), sandbox=StandIn(), more=1)
+        assert read_run(folder).workers == workers
+
+
+@pytest.mark.parametrize(("was", "schedule"), MODES)
+def test_a_run_that_depends_on_its_number_of_workers_keeps_it(tmp_path, was, schedule):
+    folder = tmp_path / "r"
+    run(
+        task(),
+        proposer=Wanderer(),
+        sandbox=StandIn(),
+        iterations=3,
+        workers=was,
+        schedule=schedule,
+        out=folder,
+    )
+    before = (folder / FILE).read_bytes()
+    with pytest.raises(ConfigError, match=f"with the schedule {schedule} a run depends on its number of workers"):
+        resume(folder, task(), proposer=Wanderer(), sandbox=StandIn(), workers=2)
+    with pytest.raises(ConfigError, match="workers is 0"):
+        resume(folder, task(), proposer=Wanderer(), sandbox=StandIn(), workers=0)
+    assert (folder / FILE).read_bytes() == before
+    resume(folder, task(), proposer=Wanderer(), sandbox=StandIn(), workers=was)  # as many as there were
+    assert (folder / FILE).read_bytes() == before
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path):

@@ -301,6 +301,14 @@ def test_a_seed_that_does_not_score_is_the_task_s_fault(tmp_path, toy):
         run(toy(seed=Program("def solve(x): return 1 / 0")), iterations=1, out=tmp_path / "r")
 
 
+@pytest.mark.parametrize("markers", [("START",), ("END",), ("END", "START"), ("START", "START", "END", "END")])
+def test_a_seed_whose_markers_do_not_pair_up_is_refused_before_anything_is_run(tmp_path, toy, markers):
+    seed = answers(0) + "".join(f"# EVOLVE-BLOCK-{marker}\n" for marker in markers)
+    with pytest.raises(TaskError, match=r"the seed program of the task 'toy' the EVOLVE-BLOCK markers do not pair up"):
+        run(toy(seed=Program(seed)), iterations=1, out=tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
 class Losing:
     """A sandbox that the host loses a number of times before it answers."""
 

@@ -25,18 +25,20 @@ class Calls:
     Args:
         cases: for each split the arguments, as JSON data. They are readable by the candidate; what is secret (the
             right answers, say) belongs into the score function alone.
-        score: gets the split and the list of outputs, one per case: None, booleans, whole numbers, floats (NaN and
-            infinities too), strings, lists and dicts of these; tuples and arrays have become lists. It returns a
-            `Score` or a number, larger is better. Outputs are a claim of the candidate's: `numbers` checks the
-            commonest shape, and `BadOutput` is what to raise for an answer that is not one.
+        score: gets the split and the list of outputs, one per case: None, booleans, whole numbers, floats, strings,
+            lists and dicts of these; tuples and arrays have become lists. It returns a `Score` or a number, larger is
+            better. Outputs are a claim of the candidate's: `numbers` checks the commonest shape, and `BadOutput` is
+            what to raise for an answer that is not one.
+        finite: outputs with a NaN or an infinity in them are refused, and `score` never sees one: NaN is neither above
+            nor below any bound, and passes whatever test asks for an error that is too large.
 
     Raises:
         TaskError: a split has no cases, or a case is not JSON data.
     """
 
-    def __init__(self, *, cases: Mapping[str, Sequence[Any]], score: ScoreOutputs) -> None:
+    def __init__(self, *, cases: Mapping[str, Sequence[Any]], score: ScoreOutputs, finite: bool = True) -> None:
         self._cases = {split: [_json(split, n, case) for n, case in enumerate(of)] for split, of in cases.items()}
-        self._score = score
+        self._score, self._finite = score, finite
         for split, of in self._cases.items():
             if not of:
                 raise TaskError(f"split {split!r} has no cases: give at least one")
@@ -53,12 +55,18 @@ class Calls:
         """What the score function makes of the outputs.
 
         Raises:
-            BadOutput: the answer is not one output per case; the score function raised it, or failed on arithmetic
-                that the outputs led it into (an overflow, a division by zero); or its score is not finite.
+            BadOutput: the answer is not one output per case; it holds a number that is not finite; the score function
+                raised it, or failed on arithmetic that the outputs led it into (an overflow, a division by zero); or
+                its score is not finite.
         """
         outputs = plain(answer)
         if len(outputs) != len(self._cases[split]):
             raise BadOutput(f"got {len(outputs)} outputs for {len(self._cases[split])} cases, the rule is one per case")
+        if self._finite:
+            for case, output in enumerate(outputs):
+                for value in _floats(output):
+                    if not math.isfinite(value):
+                        raise BadOutput(f"output {case} holds {value}, the rule is finite numbers")
         try:
             result = self._score(split, outputs)
             score = result if isinstance(result, Score) else Score(score=_number(result))
@@ -91,6 +99,15 @@ def plain(answer: Answer) -> list[Any]:
     if next(floats, None) is not None:
         raise BadOutput("the answer holds more floats than its outputs name")
     return outputs
+
+
+def _floats(output: Any) -> Iterator[float]:
+    """Every float in an output."""
+    if isinstance(output, float):
+        yield output
+    elif isinstance(output, list | dict):
+        for item in output.values() if isinstance(output, dict) else output:
+            yield from _floats(item)
 
 
 def _unpacked(node: Json, floats: Iterator[float], depth: int) -> Any:

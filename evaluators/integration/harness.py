@@ -3,9 +3,10 @@
 An integral for which it raises, or returns anything but one real number, or takes too long, becomes NaN: one bad
 integral does not take the others along. Where none gives a number, that is the program's failure, with the first cause.
 
-The two clocks here end a program's work on one integral. They stand in the candidate's own process, which may stop
-them: how often it called, what answering cost, and that all of it together ends in time, the host sees to by itself.
-No time is part of the answer, for the same program is to give the same answer.
+The two clocks here end a program's work on one integral, politely: they stand in the candidate's own process, which may
+stop them. Every value is handed in before the next integral is touched. How often an integrand was called, and what the
+integral cost on both sides until its value was handed in, is counted outside. No time is part of the answer, for the
+same program is to give the same answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 #: After the first ring a clock goes on ringing, for programs that catch everything.
 AGAIN_S = 0.05
@@ -33,8 +34,12 @@ def run(
     entry: Callable[..., Any], request: Mapping[str, Any], inputs: str | os.PathLike[str], box: Any
 ) -> tuple[list[int], list[list[float]]]:
     """Calls `entry(f, a, b)` for every integral: those that a clock has ended, and a value for each."""
-    signal.signal(signal.SIGPROF, _ring)
-    signal.signal(signal.SIGALRM, _ring)
+
+    def ring(signum: int, frame: object) -> None:
+        box.interrupt(TimeUp("the time for one integral is over"))
+
+    signal.signal(signal.SIGPROF, ring)
+    signal.signal(signal.SIGALRM, ring)
     values, ended = [], []
     failures: list[BaseException] = []
     for number, (a, b) in enumerate(request["intervals"]):
@@ -48,8 +53,9 @@ def run(
                 signal.setitimer(signal.ITIMER_PROF, 0.0)
                 signal.setitimer(signal.ITIMER_REAL, 0.0)
         except (Exception, TimeUp) as error:  # a list that is too large for the memory costs its integral alone
-            failure = error
-        values.append(math.nan if failure else value)
+            value, failure = math.nan, error
+        box.hand_in(number, value)
+        values.append(value)
         if isinstance(failure, TimeUp):
             ended.append(number)
         if failure is not None:
@@ -60,10 +66,6 @@ def run(
         first = failures[0]
         raise TimeoutError("the time was up for every integral") if isinstance(first, TimeUp) else first
     return ended, [values]
-
-
-def _ring(signum: int, frame: object) -> NoReturn:
-    raise TimeUp("the time for one integral is over")
 
 
 def _number(value: Any) -> float:

@@ -33,8 +33,9 @@ class Integration:
         file: a trusted file that stands alone and defines `function` (see `progevo.types.BlackBox`), of one variable.
         problems: for each split, all of one sandbox.
         calls: of an integrand, for each problem; an element of an array is one. One more, and the problem is worth 0.
-        cpu_s: for each problem: half for the candidate, half for the process that answers it.
-        wall_s: for each problem.
+        cpu_s: for each problem, of the candidate and the process that answers it together. The candidate's is that of
+            one process: a task's limits permit it no second one.
+        wall_s: for each problem, by a clock in the candidate's own process.
     """
 
     file: Path
@@ -51,22 +52,29 @@ class Integration:
         problems = self.problems[split]
         intervals: list[Json] = [[str(problem.a), str(problem.b)] for problem in problems]  # JSON has no infinity
         return Inputs(
-            request={"intervals": intervals, "cpu_s": self.cpu_s / 2, "wall_s": self.wall_s},
+            request={"intervals": intervals, "cpu_s": self.cpu_s, "wall_s": self.wall_s},
             black_box=BlackBox(
-                file=self.file, problems=tuple(problem.parameters for problem in problems), arity=1, budget=self.calls
+                file=self.file,
+                problems=tuple(problem.parameters for problem in problems),
+                arity=1,
+                budget=self.calls,
+                in_turn=True,
             ),
         )
 
     def score(self, split: str, answer: Answer, /) -> Score:
-        """The mean digits over the problems. Raises `BadOutput` where there is not one value for each of them."""
+        """The mean digits over the problems, by the values that were handed in.
+
+        Raises `BadOutput` where there is not one value for each of them.
+        """
         problems = self.problems[split]
         if len(answer.arrays) != 1 or not len(answer.arrays[0]) == len(answer.counts) == len(problems):
             raise BadOutput(f"the answer does not hold one number for each of the {len(problems)} integrals")
         ended = answer.value if isinstance(answer.value, list) else []
         over = [number in ended or self._over(count) for number, count in enumerate(answer.counts)]
         cases = tuple(
-            0.0 if beyond else digits(value, Decimal(problem.value))
-            for value, problem, beyond in zip(answer.arrays[0], problems, over, strict=True)
+            0.0 if beyond or count.value is None else digits(count.value, Decimal(problem.value))
+            for count, problem, beyond in zip(answer.counts, problems, over, strict=True)
         )
         mean = math.fsum(cases) / len(cases)
         metrics = {
@@ -78,5 +86,5 @@ class Integration:
         return Score(score=mean, metrics=metrics, cases=cases)
 
     def _over(self, count: Count) -> bool:
-        """Whether a problem took more calls than it may, or more time to answer them."""
-        return count.refused > 0 or count.cpu_s > self.cpu_s / 2
+        """Whether a problem took more calls than it may, or more time."""
+        return count.refused > 0 or count.cpu_s + (count.candidate_cpu_s or 0.0) > self.cpu_s

@@ -37,8 +37,13 @@ def run(
 
 
 def _point(answer: Any) -> tuple[float, float]:
-    try:
-        x, y = answer
-        return float(x), float(y)
-    except Exception:
-        raise BadOutput(f"the answer must be two numbers (x, y), got {type(answer).__name__}") from None
+    """The two numbers. Types are compared exactly: a subclass may answer differently each time it is asked."""
+    if type(answer) not in (tuple, list) or [type(each) in (float, int) for each in answer] != [True, True]:
+        raise BadOutput(f"the answer must be two numbers (x, y), got {_kind(answer)}")
+    x, y = answer
+    return float(x), float(y)
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__name__[:80]
+    return f"{kind} of {[type(each).__name__[:80] for each in value[:3]]}" if type(value) in (tuple, list) else kind

@@ -126,7 +126,10 @@ def measures(found: Sequence[Found | None], trials: Sequence[Trial]) -> dict[str
 
 
 def pseudo_values(found: Sequence[Found | None], trials: Sequence[Trial]) -> tuple[float, ...]:
-    """The jackknife's pseudo-values, n s - (n - 1) s_without_i, whose paired differences give a gain its error."""
+    """The jackknife's pseudo-values, n s - (n - 1) s_without_i, whose paired differences give a gain its error.
+
+    Moved together so that their mean is the score itself: it differs from that by the curvature of the score.
+    """
     count = len(found)
     if count < 2:
         return ()
@@ -134,7 +137,8 @@ def pseudo_values(found: Sequence[Found | None], trials: Sequence[Trial]) -> tup
     without = [
         measures([*found[:i], *found[i + 1 :]], [*trials[:i], *trials[i + 1 :]])["combined"] for i in range(count)
     ]
-    return tuple(count * whole - (count - 1) * part for part in without)
+    mean = math.fsum(without) / count
+    return tuple(whole + (count - 1) * (mean - part) for part in without)
 
 
 def _points(answer: Answer, count: int) -> list[tuple[float, float]]:

@@ -3,7 +3,7 @@
 Wall is from the moment a candidate is there to the moment its answer is read and nothing of its sandbox is alive.
 CPU is that of every process that worked for it: this process's own thread, and then, for forms that start a sandbox
 of their own, what the kernel sums up when the dead are collected (RUSAGE_CHILDREN); for the warm forms the zygote's
-share since the last candidate, the child's supervisor, read to the nanosecond while it waits to be collected, and the
+share since the last candidate, the first process of its namespaces, read while it waits to be collected, and the
 candidate's own processes.
 """
 
@@ -117,7 +117,7 @@ def frames(job: Job) -> bytes:
 
 
 def until_readable(waiting: socket.socket) -> None:
-    """Returns when the other side has said its word: the zygote that a child is there, its supervisor the same."""
+    """Returns when the other side has said its word: the zygote that a child is there, who forked one the same."""
     select.select([waiting], [], [], READY_S)
     time.sleep(SETTLE_S)
 
@@ -146,7 +146,7 @@ class Boxed:
         ending = self._watch(cell)
         cpu_s = 0.0
         if isinstance(self.source, Zygote):
-            # The dead supervisor waits for the zygote to collect it: its last figure stands.
+            # The dead first process waits for the nursery to collect it: its last figure stands.
             zygote_s = self._zygote_cpu_s()
             cpu_s = zygote_s - self._zygote_s + _own_cpu_s(child) + (ending.usage.cpu_s or 0.0)
             self._zygote_s = zygote_s

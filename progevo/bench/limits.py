@@ -142,9 +142,9 @@ def _kills(form: Form, times: int) -> Json:
         for _ in range(times):
             cell = source.take()
             until_readable(cell.control)
-            cell.control.sendall(frames(case.job))
+            cell.channel.sendall(frames(case.job))
             deadline = time.monotonic() + 10.0
-            # The supervisor, the candidate, and the daemons, whose parents are gone.
+            # The first process, the candidate, and the daemons, whose parents are gone.
             while len(pids := cell.processes()) != DAEMONS + 2 and time.monotonic() < deadline:
                 select.select([], [], [], 0.005)
             started = time.perf_counter()
@@ -170,14 +170,14 @@ def memory(profile: str) -> Json:
         home = getattr(source, "home", None)
         found: dict[str, Json] = {"profile": profile, "zygote": _held([home.pid] if home is not None else [])}
         found["waiting"] = _held(cell.processes())
-        cell.control.sendall(frames(case.job))
+        cell.channel.sendall(frames(case.job))
         time.sleep(0.3)
         found["busy"] = _held(cell.processes())
         cell.close()
     with _slot(case, "cold") as source:
         cell = source.take()
         until_readable(cell.control)
-        cell.control.sendall(frames(case.job))
+        cell.channel.sendall(frames(case.job))
         time.sleep(0.3)
         found["cold_busy"] = _held(cell.processes())
         cell.close()

@@ -41,6 +41,9 @@ def main() -> None:
     """
 
 
+executor_option = click.option(
+    "--executor", metavar="WHERE", help="Where candidates run: local or dask://HOST:PORT.  [default: local]"
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 task_option = click.option("--task", help="A task's name, folder or file (progevo tasks lists the built-in ones).")
 data_option = click.option(

@@ -96,14 +96,19 @@ def run_problems(
 
 
 def _check_same(settings: Settings, folder: Path) -> None:
-    """Raises `ConfigError` where a folder holds a run by other settings."""
+    """Raises `ConfigError` where a folder holds a run by other settings; where its candidates ran may differ."""
     from progevo.journal import FILE, read_run
 
     if not os.path.exists(folder / FILE):
         return
     first = read_run(folder).start
-    if first is not None and first.settings != json.loads(json.dumps(settings.given())):
+    if first is not None and {**first.settings, "executor": None} != {**_plain(settings), "executor": None}:
         raise ConfigError(f"{folder} holds a run by other settings; give another --out, or the settings that it had")
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(settings.given()))
+    return found
 
 
 def _named(text: str) -> tuple[str, str]:

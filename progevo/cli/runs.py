@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from progevo.cli.budgets import budget_of, budget_options, caps_of
-from progevo.cli.group import data_option, json_option, main, show, task_option
+from progevo.cli.group import data_option, executor_option, json_option, main, show, task_option
 from progevo.cli.models import model_flags, model_options
 from progevo.cli.pairs import pair_flags, pair_options
 from progevo.cli.problems import each_problem, problem_options, run_problems, the_problem
@@ -40,6 +40,7 @@ Tell = Callable[[Result], None]
     "--proposer", help="Who writes candidates: mutate, llm or recorded:FILE.  [default: llm if there is a model]"
 )
 @click.option("--sandbox", help="The form: auto, warm, pool or cold.  [default: auto]")
+@executor_option
 @click.option("--repeats", type=int, help="Runs of each program, for noisy tasks.  [default: 1]")
 @click.option("--acceptance", help="What may be best: mean or no_regression.  [default: mean]")
 @click.option("--top", type=int, help="How many of the best to score on the held-out part.  [default: 1]")
@@ -126,6 +127,7 @@ def _run(settings: Settings, folder: Path, tell: Tell) -> Result:
             acceptance=settings.acceptance,
             top=settings.top,
             sandbox=settings.sandbox,
+            executor=settings.executor,
             out=folder,
             settings=settings.given(),
             **session,
@@ -152,7 +154,9 @@ def _run_or_go_on(settings: Settings, folder: Path) -> Result:
 @click.option("--iterations", metavar="+N", help="So many more iterations than it had, such as +20.")
 @budget_options
 @click.option("--allow-drift", "allowed", multiple=True, metavar="NAME", help="Something that may have changed since.")
+@click.option("--workers", type=int, help="Candidates in flight from now on, of a run with --schedule async.")
 @click.option("--base-url", help="Where the models are now, if that is not where they were.")
+@click.option("--executor", metavar="WHERE", help="Where candidates run now: local or dask://HOST:PORT.")
 @task_option
 @data_option
 @json_option
@@ -160,7 +164,9 @@ def resume(
     folder: Path,
     iterations: str | None,
     allowed: tuple[str, ...],
+    workers: int | None,
     base_url: str | None,
+    executor: str | None,
     task: str | None,
     data: Path | None,
     as_json: bool,
@@ -175,6 +181,8 @@ def resume(
     settings = settings_of_run(folder, task, data)
     if base_url is not None:
         settings = replace(settings, base_url=base_url)
+    if executor is not None:
+        settings = replace(settings, executor=executor)
     _resume(
         settings,
         folder,
@@ -182,6 +190,7 @@ def resume(
         more=_more(iterations),
         caps=caps_of(caps),
         allowed=allowed,
+        workers=workers,
     )
 
 
@@ -193,6 +202,7 @@ def _resume(
     more: int = 0,
     caps: Mapping[str, Any] = MappingProxyType({}),
     allowed: Sequence[str] = (),
+    workers: int | None = None,
 ) -> Result:
     from dataclasses import replace
 
@@ -206,7 +216,15 @@ def _resume(
         replace(read_run(folder).budget, **caps),
         folder,
         lambda **session: go_on(
-            folder, domain, more=more, budget=caps, allow_drift=allowed, sandbox=settings.sandbox, **session
+            folder,
+            domain,
+            more=more,
+            budget=caps,
+            workers=workers,
+            allow_drift=allowed,
+            sandbox=settings.sandbox,
+            executor=settings.executor,
+            **session,
         ),
         tell,
     )
@@ -248,6 +266,7 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
 @click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
 @click.option("--schedule", help="serial, ordered, sync or async.")
 @click.option("--proposer", help="Who writes candidates.  [default: mutate]")
+@executor_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where the runs go.  [default: under runs/]")
 @click.option("--html", type=click.Path(path_type=Path), help="Also write the comparison as a page.")
 @problem_options
@@ -308,6 +327,7 @@ def _runs_to_compare(
             workers=settings.workers,
             schedule=settings.schedule,
             seed=seed,
+            executor=settings.executor,
             out=folder,
             settings=settings.given(),
         )

@@ -69,7 +69,7 @@ def build_block(reading: Reading) -> dict[str, Json]:
         "folder": record.folder.resolve().name,
         "header": [dataclasses.asdict(row) for row in header(reading)],
         "metric": {"name": metric.name, "direction": metric.direction, "unit": metric.unit},
-        "workers": start.workers,
+        "workers": record.workers,
         "statuses": list(get_args(Status)),
         "best": record.best if nodes else None,
         "bests": [list(each) for each in reading.bests],

@@ -62,7 +62,7 @@ def header(reading: Reading) -> list[Row]:
         ),
         Row(label="Search", text=start.search, note=words(start.constants)),
         Row(label="Proposer", text=start.proposer, note=f"models: {models}" if models else "no model was asked"),
-        Row(label="Seed", text=f"{start.seed}", note=f"schedule {start.schedule}, workers {start.workers}"),
+        Row(label="Seed", text=f"{start.seed}", note=f"schedule {start.schedule}, workers {record.workers}"),
         Row(label="Budget", text=_amounts(reading, "budget"), note=f"spent: {_amounts(reading, 'spent')}"),
         Row(
             label="Acceptance",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from progevo.types import Execution, Job, Json
+from progevo.types import Execution, Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,10 @@ class Confinement:
     kernel: str
     profile: str
     #: Limits that this host does not grant, by name, each with the reason.
-    limits_refused: dict[str, Json]
+    limits_refused: dict[str, Any]
+    #: Who sums up CPU and memory over all processes: "cgroup v1", "cgroup v2", or the host's watch, which looks every
+    #: tenth of a second.
+    counted_by: str = "the watch"
 
 
 class Sandbox(Protocol):

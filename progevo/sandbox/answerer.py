@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from progevo.sandbox import wire
+from progevo.sandbox import blackbox, wire
+from progevo.sandbox.cell import Cell
 from progevo.sandbox.launch import STARTER
 from progevo.types import BlackBox, Count, Job
 
@@ -54,7 +55,13 @@ class Answerer:
         """A candidate's end of a socket pair, at the other end of which this process answers from now on."""
         ours, theirs = socket.socketpair()
         with ours:
-            told = {"problems": list(box.problems), "budget": box.budget, "arity": box.arity, "core": self.core}
+            told = {
+                "problems": list(box.problems),
+                "budget": box.budget,
+                "arity": box.arity,
+                "core": self.core,
+                "in_turn": box.in_turn,
+            }
             try:
                 socket.send_fds(self._control, [b"s"], [ours.fileno()])
                 self._control.sendall(wire.encode(told))
@@ -69,8 +76,17 @@ class Answerer:
         while not (bodies := reader.feed(data := self._control.recv(1 << 16))):
             if not data:
                 raise ConnectionError("the process that answers a black box has died")
-        header, _ = wire.decode(bodies[0])
-        return tuple(Count(calls=calls, refused=refused, cpu_s=cpu_s) for calls, refused, cpu_s in header["counted"])
+        header, (values,) = wire.decode(bodies[0])
+        return tuple(
+            Count(
+                calls=calls,
+                refused=refused,
+                cpu_s=cpu_s,
+                candidate_cpu_s=candidate_cpu_s,
+                value=None if candidate_cpu_s is None else value,
+            )
+            for (calls, refused, cpu_s, candidate_cpu_s), value in zip(header["counted"], values, strict=True)
+        )
 
     def close(self) -> None:
         self._process.kill()
@@ -82,7 +98,7 @@ class Talk:
     """One candidate's talk with a black box, or with none."""
 
     def __init__(self, answerer: Answerer | None = None, box: BlackBox | None = None) -> None:
-        self._answerer, self._channel = answerer, None
+        self._answerer, self._box, self._channel = answerer, box, None
         #: What the candidate's process is told about it.
         self.facts: dict[str, Any] | None = None
         self.counts: tuple[Count, ...] = ()
@@ -90,11 +106,13 @@ class Talk:
             self.facts = {"arity": box.arity, "core": answerer.core}
             self._channel = answerer.serve(box)
 
-    def hand_over(self, control: socket.socket) -> None:
-        """Sends the candidate's end to its process, and keeps none."""
-        if self._channel is not None:
+    def hand_over(self, cell: Cell) -> None:
+        """Gives the candidate its end, and keeps none."""
+        if self._channel is not None and self._box is not None:
             with self._channel:
-                socket.send_fds(control, [b"b"], [self._channel.fileno()])
+                if self._box.in_turn:  # before the candidate can write there
+                    self._channel.sendall(blackbox.PID.pack(cell.candidate))
+                socket.send_fds(cell.channel, [b"b"], [self._channel.fileno()])
 
     def end(self) -> None:
         """Takes what was counted, once the candidate and all its processes are gone. Raises `OSError`."""

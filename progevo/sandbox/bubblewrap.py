@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from progevo.errors import ConfigError, SandboxUnavailable
-from progevo.sandbox import Confinement, wire
+from progevo.sandbox import Confinement, cgroup, wire
 from progevo.sandbox.answerer import Answerers
 from progevo.sandbox.cell import InUse
+from progevo.sandbox.cgroup import NO_ACCOUNT, Account
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.launch import Launcher, Surroundings
 from progevo.sandbox.outcome import clean, execution
@@ -28,7 +29,7 @@ from progevo.sandbox.profile import Profile
 from progevo.sandbox.source import Fresh, Lost, Source, Zygote, mounts
 from progevo.sandbox.syscalls import MACHINES, OPTIONAL, filter_for
 from progevo.sandbox.watch import frames_of, watch
-from progevo.types import Execution, Job
+from progevo.types import Execution, Job, Json, Limits
 
 Form = Literal["warm", "pool", "cold"]
 
@@ -64,6 +65,9 @@ class Bubblewrap:
         self._version = done.stdout.strip().removeprefix("bubblewrap ")
         #: Sources that no run uses right now, each for its own surroundings.
         self._idle: list[tuple[Surroundings, Source]] = []
+        #: As the first sandbox that was started has found; a probe starts one before anybody asks.
+        self._refused: dict[str, Json] = {}
+        self._cgroups = cgroup.find()
         self._cells = InUse()
         self._answerers = Answerers()
         self._lock = threading.Lock()
@@ -76,7 +80,8 @@ class Bubblewrap:
             version=self._version,
             kernel=platform.release(),
             profile=self._profile.name,
-            limits_refused={},
+            limits_refused=dict(self._refused),
+            counted_by=f"cgroup {self._cgroups.version}" if self._cgroups is not None else "the watch",
         )
 
     def run(self, job: Job) -> Execution:
@@ -85,12 +90,26 @@ class Bubblewrap:
         try:
             with self._answerers.asked(job) as talk:
                 frames = frames_of(job, dataclasses.asdict(job.limits), talk)
-                with self._source(surroundings) as source, self._cells.hold(source.take()) as cell:
-                    ending = watch(cell, job.limits, frames, talk)
+                with (
+                    self._source(surroundings) as source,
+                    self._cells.hold(source.take()) as cell,
+                    self._account(source, job.limits) as account,
+                ):
+                    ending = watch(cell, job.limits, frames, talk, account)
+                    self._refused.update(ending.refused)
                 talk.end()
         except (Lost, OSError) as error:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         return CLOSED if self._cells.closed else execution(ending, job.limits, talk.counts)
+
+    def _account(self, source: Source, limits: Limits) -> contextlib.AbstractContextManager[Account]:
+        """An account that the kernel keeps of one candidate, where it does that for this user."""
+        if self._cgroups is None:
+            return contextlib.nullcontext(NO_ACCOUNT)
+        limit_bytes = limits.memory_bytes + limits.scratch_bytes + self._profile.shm_bytes
+        if isinstance(source, Zygote) and source.account is not None:
+            return contextlib.nullcontext(source.account.admit(limit_bytes))
+        return self._cgroups.opened(limit_bytes)
 
     def close(self) -> None:
         self._cells.close()
@@ -99,6 +118,8 @@ class Bubblewrap:
         for _, source in idle:
             source.close()
         self._answerers.close()
+        if self._cgroups is not None:
+            self._cgroups.close()
 
     @contextlib.contextmanager
     def _source(self, surroundings: Surroundings) -> Iterator[Source]:
@@ -135,10 +156,9 @@ class Bubblewrap:
                 "preload": list(self._profile.preload),
                 "seed": 0,
                 "filter": self._filter.hex(),
-                "answer_bytes": surroundings.answer_bytes,
                 "mounts": mounts(self._launcher, surroundings),
             }
         )
         if self._form == "warm":
-            return Zygote(self._launcher, surroundings, told)
+            return Zygote(self._launcher, surroundings, told, self._cgroups)
         return Fresh(self._launcher, surroundings, told, ahead=self._form == "pool")

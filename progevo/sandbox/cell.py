@@ -1,4 +1,4 @@
-"""A cell: one sandbox with its processes, its streams and the socket of its supervisor."""
+"""A cell: one sandbox with its processes, its streams and its two sockets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Cell:
     """One sandbox, from its first process to the last grandchild; it holds one candidate, once.
 
     Args:
-        control: the socket of the supervisor inside.
+        control: the socket of who has forked the candidate and says how it ended.
+        channel: the candidate's own.
         streams: the ends of its stdout and stderr.
         init: a descriptor of its first process: when that is gone, all are. `None` where it did not start.
         candidate: a descriptor of the candidate's process, where that is not a child of the first one.
@@ -42,13 +43,16 @@ class Cell:
         self,
         *,
         control: socket.socket,
+        channel: socket.socket,
         streams: tuple[IO[bytes], IO[bytes]],
         init: int | None,
         candidate: int | None = None,
         outermost: subprocess.Popen[bytes] | None = None,
     ) -> None:
-        self.control, self.streams = control, streams
+        self.control, self.channel, self.streams = control, channel, streams
         self._init, self._candidate, self._outermost = init, candidate, outermost
+        #: The numbers that processes have by their descriptors.
+        self._numbers: dict[int, int] = {}
         self._most_s = self._before_s = 0.0
         #: By number and start of a process, which together are unique.
         self._cpu_s: dict[tuple[int, bytes], float] = {}
@@ -65,6 +69,14 @@ class Cell:
                 signal.pidfd_send_signal(self._init, signal.SIGKILL)
             elif self._outermost is not None and self._outermost.returncode is None:
                 os.kill(self._outermost.pid, signal.SIGKILL)
+
+    def finish(self) -> None:
+        """Ends the candidate, so that `control` tells how it ended."""
+        if self._candidate is not None:
+            self.kill()
+        else:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                self.control.sendall(b"e")
 
     def end(self) -> None:
         """Kills it, and returns when every process of it is gone."""
@@ -94,7 +106,7 @@ class Cell:
             if descriptor is not None:
                 os.close(descriptor)
         self._init = self._candidate = None
-        for stream in (self.control, *self.streams):
+        for stream in (self.control, self.channel, *self.streams):
             stream.close()
 
     def measure(self) -> tuple[float, int]:
@@ -116,8 +128,9 @@ class Cell:
         return max(0.0, self._most_s - self._before_s), memory
 
     def begin(self) -> None:
-        """From here on CPU is the candidate's: what the supervisor has used for its imports is not."""
-        self._before_s += self.measure()[0]
+        """From here on CPU is the candidate's: what its first process has used for imports is not."""
+        if self._candidate is None:  # the child of a zygote has used nothing
+            self._before_s += self.measure()[0]
 
     def weigh(self) -> int:
         """Bytes of memory now, of all processes together, what several of them share counted once.
@@ -139,7 +152,7 @@ class Cell:
 
         Asked of the kernel itself: to look through all of a host's takes milliseconds.
         """
-        found = [pid for pid in (self.pid, _number(self._candidate)) if pid is not None]
+        found = [pid for pid in (self.pid, self._number(self._candidate)) if pid is not None]
         for pid in found:
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):
@@ -148,18 +161,25 @@ class Cell:
         return found
 
     @property
+    def candidate(self) -> int:
+        """The host's number of the candidate's process, while that has started nothing yet; 0 where all is gone."""
+        return (self.processes() or [0])[-1]
+
+    @property
     def pid(self) -> int | None:
         """The host's number of its first process; `None` where it is gone."""
-        return _number(self._init)
+        return self._number(self._init)
 
-
-def _number(process: int | None) -> int | None:
-    """The host's number of the process that a descriptor is of; `None` where it is gone."""
-    if process is None:
-        return None
-    with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as facts:
-        pid = int(re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)[1])  # type: ignore[index]
-    return pid if pid > 0 else None
+    def _number(self, process: int | None) -> int | None:
+        """The host's number of the process that a descriptor is of; `None` where it is gone."""
+        if process is None or readable(process, 0):
+            return None
+        if process not in self._numbers:
+            with open(f"/proc/self/fdinfo/{process}", encoding="ascii") as facts:
+                number = re.search(r"^Pid:\s*(-?\d+)", facts.read(), re.MULTILINE)
+            assert number is not None
+            self._numbers[process] = int(number[1])
+        return self._numbers[process] if self._numbers[process] > 0 else None
 
 
 Held = TypeVar("Held", bound=Cell)

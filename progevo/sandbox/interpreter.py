@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,20 @@ class Interpreter:
     packages: tuple[Path, ...]
     #: Folders of such packages that lie inside what is readable, whether or not this environment uses them.
     nested: tuple[Path, ...]
+
+    def hidden(self, names: Sequence[str]) -> list[Path]:
+        """The folders and files of this environment that these packages, and progevo, would be imported from.
+
+        progevo holds tasks and their generators: not for candidates to read, wherever it is installed.
+        """
+        forms = ("{}", "{}.py", "{}.*.so")
+        return [
+            path
+            for folder in self.packages
+            for name in ("progevo", *names)
+            for form in forms
+            for path in sorted(folder.glob(form.format(name)))
+        ]
 
 
 def find_interpreter() -> Interpreter:

@@ -5,9 +5,13 @@ The namespaces, mounts and limits are those described in `docs/sandbox.md`. Root
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
+import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -27,7 +31,7 @@ SCRATCH = "/tmp"
 SHARED_MEMORY = "/dev/shm"
 ROOM = Path(__file__).parent
 #: What of this folder lies beside the harness inside.
-INSIDE = ("runner.py", "wire.py", "blackbox.py", "nursery.py", "zygote.py")
+INSIDE = ("runner.py", "wire.py", "blackbox.py", "powers.py", "nursery.py", "zygote.py")
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
 
@@ -45,7 +49,6 @@ class Surroundings:
     harness: Path
     files: tuple[tuple[str, Path], ...]
     scratch_bytes: int
-    answer_bytes: int
 
     @classmethod
     def of(cls, job: Job) -> Surroundings:
@@ -54,7 +57,6 @@ class Surroundings:
             harness=job.harness,
             files=tuple(job.inputs.files.items()),
             scratch_bytes=job.limits.scratch_bytes,
-            answer_bytes=job.limits.answer_bytes,
         )
 
 
@@ -68,26 +70,33 @@ class Launcher:
 
     def start(self, surroundings: Surroundings, program: str = "runner.py", powers: tuple[str, ...] = ()) -> Cell:
         """A sandbox that runs one of the trusted programs of this folder, with `powers` (capabilities) of its own."""
-        control, inside = socket.socketpair()
+        control, supervisor = socket.socketpair()
+        channel, candidate = socket.socketpair()
         status_read, status_write = os.pipe()
-        with inside, open(status_read, "rb", buffering=0) as status:
-            parts = command(self, surroundings, program, powers, inside.fileno(), status_write)
+        with supervisor, candidate, open(status_read, "rb", buffering=0) as status:
+            inside = (supervisor.fileno(), candidate.fileno())
+            parts = command(self, surroundings, program, powers, inside, status_write)
+            mark = marked(os.getpid())
             process = STARTER.submit(
                 subprocess.Popen,
-                started_by_this_user(parts),
+                started_by_this_user(parts, mark),
+                executable=None if os.geteuid() == 0 else str(parts[0]),
                 # bwrap's own environment can be read inside.
                 env={**ENVIRONMENT, **self.profile.environment},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(inside.fileno(), status_write),
+                # Its own way to read its status too: were the host the only reader and killed now, bwrap would die of
+                # that, and its child wait for it for ever.
+                pass_fds=(*inside, status_write, status.fileno()),
                 start_new_session=True,
             ).result()
             os.close(status_write)
             init = first_process(status.fileno())
         assert process.stdout is not None and process.stderr is not None
-        return Cell(control=control, streams=(process.stdout, process.stderr), init=init, outermost=process)
+        streams = (process.stdout, process.stderr)
+        return Cell(control=control, channel=channel, streams=streams, init=init, outermost=process)
 
     @property
     def packages(self) -> list[str]:
@@ -102,24 +111,27 @@ class Launcher:
         return (*known, *inside, *(Path(path) for path in self.profile.readable))
 
     def hidden(self) -> tuple[str, ...]:
-        """What lies inside what is shown and is not for candidates: packages that they cannot import, and progevo.
-
-        An installed progevo holds tasks and their generators.
-        """
+        """What lies inside what is shown and is not for candidates: packages that they cannot import, and progevo."""
         shown = self.shown()
-        hidden = []
-        for folder in dict.fromkeys((*self.interpreter.packages, *self.interpreter.nested)):
-            if str(folder) in self.packages:
-                hidden += [folder / "progevo"] if (folder / "progevo").is_dir() else []
-            elif any(place in folder.parents for place in shown):
-                hidden.append(folder)
+        folders = dict.fromkeys((*self.interpreter.packages, *self.interpreter.nested))
+        hidden = self.interpreter.hidden(self.profile.hidden) if self.profile.packages else []
+        hidden += [
+            folder
+            for folder in folders
+            if str(folder) not in self.packages and any(place in folder.parents for place in shown)
+        ]
         return tuple(map(str, hidden))
 
 
 def command(
-    launcher: Launcher, surroundings: Surroundings, program: str, powers: tuple[str, ...], control: int, status: int
+    launcher: Launcher,
+    surroundings: Surroundings,
+    program: str,
+    powers: tuple[str, ...],
+    inside: tuple[int, ...],
+    status: int,
 ) -> list[Part]:
-    """The bwrap command; the `Path` parts are host paths."""
+    """The bwrap command; the `Path` parts are host paths, `inside` the descriptors that the program is told of."""
     own = {
         **{f"/progevo/{name}": ROOM / name for name in INSIDE},
         "/progevo/harness.py": surroundings.harness,
@@ -135,6 +147,8 @@ def command(
     parts += ["--proc", "/proc", "--dev", "/dev"]
     # A shared mapping of /dev/zero is memory without an owner. Bound without its device it cannot be opened.
     parts += ["--ro-bind", Path("/dev/null"), "/dev/zero"]
+    # Pseudo-terminals are of no use in here, and their folder would stay as one candidate leaves it for the next.
+    parts += ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
     parts += ["--size", str(launcher.profile.shm_bytes), "--perms", "1777", "--tmpfs", SHARED_MEMORY]
     # Before the binds: an environment or checkout that itself lies under /tmp is then shown on top of it.
     parts += ["--size", str(surroundings.scratch_bytes), "--perms", "1777", "--tmpfs", SCRATCH]
@@ -143,21 +157,44 @@ def command(
     for place, path in {**{str(path): path for path in launcher.shown()}, **own}.items():
         parts += ["--ro-bind", path, place]
     for place in launcher.hidden():
-        parts += ["--perms", "0000", "--tmpfs", place]
+        if os.path.isdir(place):
+            # Read-only: its owner, who is the candidate, could open it again, and would have a scratch without a size.
+            parts += ["--perms", "0000", "--tmpfs", place, "--remount-ro", place]
+        else:
+            parts += ["--ro-bind", Path("/dev/null"), place]
     parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
     # -P, -s, -S: nothing on the path but the standard library; -B: nothing to write beside the sources. Not -I, which
     # would ignore the environment: it is ours, and PYTHONHASHSEED in it makes the order of sets the same in every run.
     python = [str(launcher.interpreter.executable), "-P", "-s", "-S", "-B"]
-    return [*parts, "--", *python, f"/progevo/{program}", str(control)]
+    return [*parts, "--", *python, f"/progevo/{program}", *map(str, inside)]
 
 
-def started_by_this_user(parts: list[Part]) -> list[str]:
-    """The command as this user has to start it: as it is, or, for root, through `stage`."""
+@functools.cache
+def marked(host: int) -> str:
+    """What is in the command line of all that this process starts here, from when somebody watches over that."""
+    mark = f"progevo-{host}-{secrets.token_hex(8)}"
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    command = [os.path.realpath(sys.executable), "-I", "-S", str(ROOM / "sweeper.py"), str(host), mark]
+    sweeper = os.posix_spawn(command[0], command, {}, file_actions=nowhere, setsid=True)
+    atexit.register(dismiss, host, sweeper)
+    return mark
+
+
+def dismiss(host: int, sweeper: int) -> None:
+    """Ends the process that watches, once this one comes to an end of its own."""
+    if os.getpid() == host:  # and not a fork of it
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(sweeper, signal.SIGKILL)
+            os.waitpid(sweeper, 0)
+
+
+def started_by_this_user(parts: list[Part], mark: str) -> list[str]:
+    """The command as this user has to start it: as it is, or, for root, through `stage`; its name is the mark."""
     if os.geteuid() != 0:
-        return [str(part) for part in parts]
+        return [mark, *map(str, parts[1:])]
     paths = list(dict.fromkeys(str(part) for part in parts if isinstance(part, Path)))
     argv = [{"path": paths.index(str(part))} if isinstance(part, Path) else part for part in parts]
-    plan = json.dumps({"uid": NOBODY, "paths": paths, "argv": argv})
+    plan = json.dumps({"uid": NOBODY, "paths": paths, "argv": argv, "name": mark})
     return [os.path.realpath(sys.executable), "-I", "-S", str(ROOM / "stage.py"), plan]
 
 

@@ -31,12 +31,10 @@ def execution(ending: Ending, limits: Limits, counts: tuple[Count, ...] = ()) ->
         size = limits.memory_bytes
         return ended("memory_limit", f"more than {size} bytes of memory, all processes together (limit memory_bytes)")
     if ending.verdict == "vanished" or ending.fault:
-        # Nothing inside can end the supervisor: it is the first process of its namespace.
+        # Nothing inside can end the first process of its namespace, nor who forked the candidate.
         return ended("sandbox_lost", "the sandbox was ended from outside, as by a host that is out of memory")
-    if ending.end.get("fault"):
-        return ended(
-            "output_limit", f"its answer is too long: {clean(str(ending.end['fault']), 200)} (limit answer_bytes)"
-        )
+    if ending.flaw:
+        return ended("output_limit", f"its answer is too long: {clean(ending.flaw, 200)} (limit answer_bytes)")
     if ending.body is None:
         return ended(*_cause_of_death(ending, limits))
     try:

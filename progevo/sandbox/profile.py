@@ -36,6 +36,8 @@ class Profile:
     shm_bytes: int
     preload: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
+    #: Top-level names of third-party packages that programs can neither import nor read, where they are installed.
+    hidden: tuple[str, ...] = ()
     refused_calls: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     #: The most that a job may ask for, by the name of a limit.
@@ -99,6 +101,12 @@ def load_profile(name: str) -> Profile:
         profile = msgspec.convert({**table, "name": file.stem}, Profile)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the sandbox profile {name!r} is not well formed: {error}") from None
+    odd = [name for name in profile.hidden if not name.isidentifier()]
+    if odd:
+        raise ConfigError(
+            f"the sandbox profile {name!r} hides {', '.join(map(repr, odd))}; the names of packages, as they are"
+            " imported, can be hidden"
+        )
     unknown = sorted(set(profile.limits) - set(Limits.__dataclass_fields__))
     if unknown:
         raise ConfigError(

@@ -1,18 +1,18 @@
 """What runs inside the sandbox: a supervisor, and its child, which becomes the candidate.
 
-This file is trusted, stands alone (standard library and `wire` beside it) and speaks with the host over one
-socket. In order:
+This file is trusted, stands alone (standard library, `wire` and `blackbox` beside it) and speaks with the host over two
+sockets: `control` is the supervisor's, whom the host believes, `channel` the candidate's, whom it does not. In order:
 
 1. The supervisor makes itself undumpable, so that the candidate, which has the same uid, can neither trace it
    nor open its descriptors. It is the first process of its namespace: nothing inside can kill or stop it. It imports
    the harness and what the profile names, leaves the host's keyring, loads the system-call filter and forks.
 2. The child starts a session, closes every descriptor but its own, reads and sets its limits, and only then reads
-   the program from the socket, closes that too, and runs it through the harness.
-3. The child packs its answer into one frame on a socket pair that only the supervisor reads. The supervisor
-   relays that frame, unread, and adds how the child ended.
+   the program from its channel, and runs it through the harness.
+3. The child packs its answer into one frame on its channel. The supervisor tells the host how the child ended.
 
 Whatever the child sends is a claim of the candidate's. The host checks and scores it. In the warm form `zygote` imports
-once and forks every candidate, and a small process beside it (`nursery`) forks every supervisor.
+once, forks every candidate and tells how it ended, and a small process beside it (`nursery`) makes the first process of
+every namespace.
 
 Where the kernel has no namespaces (macOS, see `seatbelt`) the sandbox is one process that can start no other. It
 prepares, sets its limits and becomes the candidate itself (`stand_alone`); its supervisor is the host.
@@ -37,7 +37,6 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -53,6 +52,9 @@ INPUTS = Path("/inputs")
 PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
 KEYCTL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_JOIN_SESSION_KEYRING = 1
+
+#: The frame on which the host sends the candidate its job, and starts its clock.
+STARTED = wire.encode({"kind": "started"})
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -74,27 +76,28 @@ class Surroundings(NamedTuple):
     #: The system-call filter, as `sock_filter` structures.
     filter: bytes
     seed: int
-    #: What a candidate's answer may weigh.
-    answer_bytes: int
     #: The folder of the named inputs.
     inputs: Path
 
 
 def main() -> None:
-    """Prepares, and supervises or becomes one candidate; argument 1 is the descriptor of the host's socket."""
-    control = open_control()
+    """Prepares, and supervises or becomes one candidate; the arguments are descriptors of control and channel."""
+    channel = socket.socket(fileno=int(sys.argv[2]))
+    control = open_control(channel)
     told = read_frame(control)
+    if told.get("mounts"):
+        close_mounts(control, told["mounts"])
     surroundings = prepare(told)
     if told.get("alone"):
-        stand_alone(control, surroundings)
-    supervise(control, surroundings)
+        stand_alone(control, channel, surroundings)
+    supervise(control, channel, surroundings)
 
 
-def open_control() -> socket.socket:
-    """The host's socket, in a process that nothing of its uid can look into, with no other way out."""
+def open_control(*others: socket.socket) -> socket.socket:
+    """The host's socket, in a process that nothing of its uid can look into, with no other way out but `others`."""
     set_dumpable(False)
     control = socket.socket(fileno=int(sys.argv[1]))
-    close_descriptors({0, 1, 2, control.fileno()})
+    close_descriptors({0, 1, 2, control.fileno(), *(other.fileno() for other in others)})
     return control
 
 
@@ -106,21 +109,46 @@ def prepare(told: dict[str, Any]) -> Surroundings:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
     inputs = Path(told.get("inputs", INPUTS))
-    return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"], told["answer_bytes"], inputs)
+    return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"], inputs)
 
 
-def supervise(control: socket.socket, surroundings: Surroundings) -> None:
-    """Runs one candidate in a child of this process, and tells the host how it ended."""
+def close_mounts(control: socket.socket, mounts: dict[str, Any]) -> None:
+    """Mounts scratch as the nursery does it for a warm candidate, and gives up the powers for that.
+
+    Where the kernel grants bwrap's processes no powers, what bwrap has mounted stays, and the host is told.
+    """
+    if TYPE_CHECKING:
+        from progevo.sandbox import powers
+    else:
+        import powers  # lies beside this file where there are namespaces
+
+    try:
+        powers.close_mounts()
+        powers.fresh_scratch(mounts)
+    except OSError as error:
+        control.sendall(wire.encode({"kind": "refused", "limits": {"scratch_files": text_of(error)}}))
+    os.chdir("/tmp")
+    powers.drop_capabilities()  # before it imports a thing
+
+
+def supervise(control: socket.socket, channel: socket.socket, surroundings: Surroundings) -> None:
+    """Runs one candidate in a child of this process, and tells the host how it ended, or ends it when asked to."""
     settle(surroundings.filter)
-    ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
-        ours.close()
-        become_candidate(surroundings, control, theirs)
-    theirs.close()
+        become_candidate(surroundings, channel)
+    channel.close()
     signal.signal(signal.SIGCHLD, lambda *_: collect_orphans(pid))
     # Taken before the host is told anything, so that the child cannot be gone and its number used again.
-    attend(control, ours, os.pidfd_open(pid), surroundings.answer_bytes, lambda: end_of(pid))
+    child = os.pidfd_open(pid)
+    control.sendall(STARTED)
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    poll.register(child, select.POLLIN)
+    poll.poll()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
+    control.sendall(end_of(pid))
 
 
 def settle(program: bytes) -> None:
@@ -132,37 +160,30 @@ def settle(program: bytes) -> None:
     load_filter(program)
 
 
-def attend(
-    control: socket.socket, channel: socket.socket, child: int, answer_bytes: int, end: Callable[[], dict[str, Any]]
-) -> None:
-    """Relays the answer of a candidate, whose process `child` is a descriptor of, and how it ended, to the host."""
-    control.sendall(wire.encode({"kind": "started"}))
-    body, fault = await_answer(channel, child, answer_bytes)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
-    control.sendall(wire.encode({"kind": "ended", **end(), "fault": fault, "answered": body is not None}))
-    if body is not None:
-        control.sendall(wire.LENGTH.pack(len(body)) + body)
-
-
-def end_of(pid: int) -> dict[str, Any]:
-    """How a child of this process ended, and what it used; waits for it."""
+def end_of(pid: int) -> bytes:
+    """The frame that says how a child of this process ended, and what it used; waits for it."""
     _, status, usage = os.wait4(pid, 0)
-    return {
-        "exit": os.waitstatus_to_exitcode(status),
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "max_rss_bytes": usage.ru_maxrss * 1024,
-    }
+    return wire.encode(
+        {
+            "kind": "ended",
+            "exit": os.waitstatus_to_exitcode(status),
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "max_rss_bytes": usage.ru_maxrss * 1024,
+        }
+    )
 
 
-def stand_alone(control: socket.socket, surroundings: Surroundings) -> NoReturn:
-    """Becomes the candidate without a supervisor beside it: how it ends, and what it costs, the host sees itself."""
+def stand_alone(control: socket.socket, channel: socket.socket, surroundings: Surroundings) -> NoReturn:
+    """Becomes the candidate without a supervisor beside it: how it ends, and what it costs, the host sees itself.
+
+    It keeps `control`, whose end tells the host of its own.
+    """
     import multiprocessing  # only here: it takes its time
 
     # Thread pools hold semaphores, which by any other method take a process of their own to look after them.
     multiprocessing.set_start_method("fork", force=True)
-    control.sendall(wire.encode({"kind": "started"}))
-    become_candidate(surroundings, control, control.dup(), wire.encode({"kind": "ended", "answered": True}))
+    control.sendall(STARTED)
+    become_candidate(surroundings, channel, control)
 
 
 def collect_orphans(candidate: int) -> None:
@@ -180,61 +201,39 @@ def leave_keyrings() -> None:
         sys.exit(f"no session keyring: {os.strerror(ctypes.get_errno())}")
 
 
-def await_answer(channel: socket.socket, child: int, limit: int) -> tuple[bytes | None, str]:
-    """The body of the candidate's first frame, or `None` when it ended without one; and what was wrong with it."""
-    reader = wire.Reader(limit)
-    poll = select.poll()
-    poll.register(channel, select.POLLIN)
-    poll.register(child, select.POLLIN)
-    while True:
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        if channel.fileno() in ready:
-            data = channel.recv(1 << 20)
-            try:
-                for body in reader.feed(data):
-                    return body, ""
-            except wire.WireError as error:
-                return None, str(error)
-            if not data:  # the candidate has closed its end; how it ends is still to be seen
-                poll.unregister(channel)
-        elif child in ready:
-            return None, ""
-
-
-def become_candidate(
-    surroundings: Surroundings, control: socket.socket, channel: socket.socket, before: bytes = b""
-) -> NoReturn:
-    """Confines this process, reads the program, runs it, sends `before` and the answer, and never returns."""
+def become_candidate(surroundings: Surroundings, channel: socket.socket, *kept: socket.socket) -> NoReturn:
+    """Confines this process, reads the program, runs it, sends the answer, and never returns."""
     if os.getsid(0) != os.getpid():
         os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    close_descriptors({1, 2, control.fileno(), channel.fileno()})
+    close_descriptors({1, 2, channel.fileno(), *(each.fileno() for each in kept)})
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
-    set_limits(read_frame(control)["limits"])
+    set_limits(read_frame(channel)["limits"])
     set_dumpable(True)
-    job = read_frame(control)
-    extra = [receive_black_box(control, **job["black_box"])] if job.get("black_box") else []
-    control.close()
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as adjust:
+        adjust.write(b"1000")  # where memory runs out, the kernel ends candidates first
+    job = read_frame(channel)
+    extra = [receive_black_box(channel, **job["black_box"])] if job.get("black_box") else []
     try:
         frame = answer(job, surroundings, *extra)
     except BaseException as error:  # whatever a candidate raises is its outcome, SystemExit included
         frame = wire.encode(failure(error))
-    # Before the answer: at the answer the supervisor ends this process.
+    # Before the answer: at the answer the host ends this process.
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
         sys.stderr.flush()
     with contextlib.suppress(OSError):
-        channel.sendall(before + frame)
+        channel.sendall(frame)
     # Not through the interpreter's exit: handlers and threads that the candidate left behind get no say.
     os._exit(0)
 
 
-def receive_black_box(control: socket.socket, arity: int, core: int | None) -> blackbox.BlackBox:
+def receive_black_box(channel: socket.socket, arity: int, core: int | None) -> blackbox.BlackBox:
     """This candidate's end of a black box, which the host sends along with one byte."""
     blackbox.pin(core)
-    _, (channel,), _, _ = socket.recv_fds(control, 1, 1)
-    return blackbox.BlackBox(socket.socket(fileno=channel), arity)
+    _, (end,), _, _ = socket.recv_fds(channel, 1, 1)
+    return blackbox.BlackBox(socket.socket(fileno=end), arity)
 
 
 def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox) -> bytes:

@@ -105,7 +105,7 @@ class Seatbelt:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         if self._cells.closed:
             return CLOSED
-        settle(ending, cell, job.limits)
+        settle(ending, cell)
         done = execution(ending, job.limits, talk.counts)
         if cell.overrun:
             reason = f"more than {job.limits.scratch_bytes} bytes of scratch (limit scratch_bytes)"
@@ -117,11 +117,13 @@ class Seatbelt:
         self._answerers.close()
 
     def _start(self, folder: Folder, limits: Limits) -> Jailed:
-        control, inside = socket.socketpair()
+        control, supervisor = socket.socketpair()
+        channel, candidate = socket.socketpair()
+        inside = (supervisor.fileno(), candidate.fileno())
         scratch = str(folder.scratch)
         try:
             process = subprocess.Popen(
-                command(self._command, self._interpreter, self._profile, folder, inside.fileno()),
+                command(self._command, self._interpreter, self._profile, folder, inside),
                 env={
                     **ENVIRONMENT,
                     **self._profile.environment,
@@ -133,36 +135,43 @@ class Seatbelt:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=(inside.fileno(),),
+                pass_fds=inside,
                 start_new_session=True,
             )
         except OSError:
             control.close()
+            channel.close()
             raise
         finally:
-            inside.close()
+            supervisor.close()
+            candidate.close()
         told = {
             "packages": [str(path) for path in packages(self._interpreter, self._profile)],
             "preload": list(self._profile.preload),
             "seed": 0,
             "filter": "",
-            "answer_bytes": limits.answer_bytes,
             "inputs": str(folder.inputs),
             "alone": True,
         }
         with contextlib.suppress(OSError):  # a process that is gone already says so when it is watched
             control.sendall(wire.encode(told))
-        return Jailed(control, process, folder.scratch, limits.scratch_bytes)
+        return Jailed(control, channel, process, folder.scratch, limits.scratch_bytes)
 
 
 class Jailed(Cell):
     """The one process of a candidate. The host alone says how it ended, what it cost, and whether scratch is full."""
 
     def __init__(
-        self, control: socket.socket, process: subprocess.Popen[bytes], scratch: Path, scratch_bytes: int
+        self,
+        control: socket.socket,
+        channel: socket.socket,
+        process: subprocess.Popen[bytes],
+        scratch: Path,
+        scratch_bytes: int,
     ) -> None:
         assert process.stdout is not None and process.stderr is not None
-        super().__init__(control=control, streams=(process.stdout, process.stderr), init=None, outermost=process)
+        streams = (process.stdout, process.stderr)
+        super().__init__(control=control, channel=channel, streams=streams, init=None, outermost=process)
         self._process, self._scratch, self._scratch_bytes = process, scratch, scratch_bytes
         #: CPU seconds of the trusted imports: what it had used when it was first looked at.
         self._before: float | None = None
@@ -189,6 +198,9 @@ class Jailed(Cell):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._process.returncode is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+    def finish(self) -> None:
+        self.kill()  # `control` is at its end with the process
 
     def end(self) -> None:
         if self._process.returncode is not None:
@@ -244,18 +256,13 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
-def settle(ending: Ending, cell: Jailed, limits: Limits) -> None:
+def settle(ending: Ending, cell: Jailed) -> None:
     """Puts what the host has seen in the place of what the process says of itself, which may be the candidate."""
     ending.usage = dataclasses.replace(ending.usage, cpu_s=cell.cpu_s, max_rss_bytes=cell.max_rss_bytes)
     if ending.verdict not in ("ended", "vanished"):
         return
-    fault, ending.fault = ending.fault, ""
-    if ending.body is not None and len(ending.body) > limits.answer_bytes:
-        fault = f"a frame of {len(ending.body)} bytes; at most {limits.answer_bytes} are taken"
-    elif fault and "at most" not in fault:  # not too long, but no frame: an answer of nothing
-        ending.body, fault = b"", ""
-    ending.verdict = "ended"
-    ending.end = {"exit": cell.exit_code, "fault": fault}
+    # On `control` the process speaks of itself.
+    ending.fault, ending.verdict, ending.end = "", "ended", {"exit": cell.exit_code}
 
 
 def refused_limits(python: list[str]) -> dict[str, str]:

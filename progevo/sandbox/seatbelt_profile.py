@@ -16,12 +16,14 @@ from progevo.sandbox.profile import Profile
 PYTHON_FLAGS = ("-P", "-s", "-S", "-B")
 
 
-def command(sandbox_exec: str, interpreter: Interpreter, profile: Profile, folder: Folder, control: int) -> list[str]:
+def command(
+    sandbox_exec: str, interpreter: Interpreter, profile: Profile, folder: Folder, inside: tuple[int, ...]
+) -> list[str]:
     """The whole command; paths stand in it as parameters and arguments, never in the profile's text."""
     text, parameters = rendered(interpreter, profile, folder)
     definitions = [part for key, value in parameters.items() for part in ("-D", f"{key}={value}")]
     python = [str(interpreter.executable), *PYTHON_FLAGS]
-    return [sandbox_exec, "-p", text, *definitions, *python, str(folder.own / "runner.py"), str(control)]
+    return [sandbox_exec, "-p", text, *definitions, *python, str(folder.own / "runner.py"), *map(str, inside)]
 
 
 def rendered(interpreter: Interpreter, profile: Profile, folder: Folder) -> tuple[str, dict[str, str]]:
@@ -32,7 +34,7 @@ def rendered(interpreter: Interpreter, profile: Profile, folder: Folder) -> tupl
     lists = {
         "EXECUTABLE": ("literal", executables(interpreter)),
         "READABLE": ("subpath", shown),
-        "HIDDEN": ("subpath", hidden(interpreter)),
+        "HIDDEN": ("subpath", hidden(interpreter, profile)),
         "ANCESTOR": ("literal", sorted(ancestors)),
     }
     parameters = {key: str(path) for key, path in own.items()}
@@ -68,7 +70,6 @@ def readable(interpreter: Interpreter, profile: Profile) -> list[Path]:
     return [path for path in dict.fromkeys(shown) if path.exists()]
 
 
-def hidden(interpreter: Interpreter) -> list[Path]:
-    """progevo holds tasks and their generators: not for candidates to read, wherever it is installed."""
-    installed = [path / "progevo" for path in interpreter.packages]
-    return list(dict.fromkeys(canonical(path) for path in (Path(__file__).parents[1], *installed) if path.is_dir()))
+def hidden(interpreter: Interpreter, profile: Profile) -> list[Path]:
+    """What the profile hides, and progevo, be it installed or a checkout."""
+    return list(dict.fromkeys(map(canonical, (Path(__file__).parents[1], *interpreter.hidden(profile.hidden)))))

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from progevo.sandbox import wire
 from progevo.sandbox.cell import Cell
+from progevo.sandbox.cgroup import Cgroups, Shared
 from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, Launcher, Surroundings
 from progevo.sandbox.watch import STARTUP_S, said
 
@@ -18,6 +19,10 @@ RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
 #: What a zygote needs, inside its own user namespace, to jail its children, who give it up before they read a byte: to
 #: make namespaces and mounts, to enter them, also those of a process that nobody may look into, to drop powers.
 POWERS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SETPCAP")
+#: How many descriptors a zygote hands over with a child (`zygote.make_child`).
+CHILD = 6
+#: What the supervisor of a single candidate needs for its mounts. It gives them up before it imports anything.
+MOUNTING = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 
 
 class Lost(Exception):
@@ -61,7 +66,7 @@ class Fresh:
             self._waiting.close()
 
     def _start(self) -> Cell:
-        cell = self._launcher.start(self._surroundings)
+        cell = self._launcher.start(self._surroundings, powers=MOUNTING)
         with contextlib.suppress(OSError):  # a cell that is gone already says so when it is watched
             cell.control.sendall(self._told)
         return cell
@@ -70,10 +75,13 @@ class Fresh:
 class Zygote:
     """Asks one zygote for a child per candidate, one ahead (the warm form)."""
 
-    def __init__(self, launcher: Launcher, surroundings: Surroundings, told: bytes) -> None:
-        self._launcher, self._surroundings, self._told = launcher, surroundings, told
-        #: The sandbox that the zygote itself is in, once there is one.
+    def __init__(
+        self, launcher: Launcher, surroundings: Surroundings, told: bytes, cgroups: Cgroups | None = None
+    ) -> None:
+        self._launcher, self._surroundings, self._told, self._cgroups = launcher, surroundings, told, cgroups
+        #: The sandbox that the zygote itself is in, once there is one, and its account, where the kernel keeps one.
         self.home: Cell | None = None
+        self.account: Shared | None = None
         #: After how many candidates it is replaced.
         self.recycle = RECYCLE_CANDIDATES
         #: Whether a child has been asked for that nobody has taken yet.
@@ -99,7 +107,9 @@ class Zygote:
     def close(self) -> None:
         if self.home is not None:
             self.home.close()  # and with it the child that waits, if any
-        self.home, self._asked = None, False
+        if self.account is not None:
+            self.account.remove()
+        self.home, self.account, self._asked = None, None, False
 
     def _ask(self, home: Cell) -> None:
         home.control.sendall(b"n")
@@ -110,16 +120,17 @@ class Zygote:
             self.home = self._start()
         if not self._asked:
             self._ask(self.home)
-        answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, 5)
+        answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, CHILD)
         self._asked = False
-        if answer != b"c" or len(descriptors) != 5:
+        if answer != b"c" or len(descriptors) != CHILD:
             for descriptor in descriptors:
                 os.close(descriptor)
             raise Lost("the zygote could not make a child")
         self._made += 1
-        end, out, err, init, candidate = descriptors
+        word, channel, out, err, init, candidate = descriptors
         return Cell(
-            control=socket.socket(fileno=end),
+            control=socket.socket(fileno=word),
+            channel=socket.socket(fileno=channel),
             streams=(open(out, "rb", buffering=0), open(err, "rb", buffering=0)),
             init=init,
             candidate=candidate,
@@ -130,6 +141,8 @@ class Zygote:
         home.control.settimeout(STARTUP_S)
         reader = wire.Reader(wire.MAX_HEADER_BYTES)
         try:
+            if self._cgroups is not None:  # before it imports, or forks
+                self.account = Shared(self._cgroups, home)
             home.control.sendall(self._told)
             while not (bodies := reader.feed(data := home.control.recv(1 << 16))):
                 if not data:

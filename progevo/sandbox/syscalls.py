@@ -3,7 +3,12 @@
 A deny-list, since numeric libraries call more than a short allow-list can name. It holds what reaches past a
 namespace (vsock and other sockets, keys, kernel rings), what holds memory that no limit counts (memfd, System V
 shared memory), what reads other processes, and what only an administrator needs. Calls made under a foreign
-architecture (int 0x80, x32) would carry other numbers: they end the process or do not exist.
+architecture (int 0x80, x32) would carry other numbers: they end the process or do not exist; nor do calls that are
+newer than this list. Of `fcntl` and `ioctl`, which are many calls in one, a short list is let through.
+
+A file that several sandboxes show is one object to the kernel, however it is mounted: a lock, a lease or a hint on it
+would be seen by other candidates, and could hold up the host. Locks are granted and the kernel is not asked, so that a
+program that locks its own files runs (sqlite, HDF5); between two processes of one candidate they hold nothing.
 
 The program is classic BPF (`struct sock_filter`: code, jump if true, jump if false, constant), which bwrap loads
 right before it starts the interpreter. Numbers from the kernel's `unistd_64.h` (x86_64) and
@@ -109,12 +114,17 @@ REFUSED: dict[str, tuple[int, int | None]] = {
 #: Answered as if the kernel had no such call: callers have a way without it. The flags of clone3 lie behind a
 #: pointer, out of a filter's sight; what io_uring does never passes a filter at all.
 ABSENT: dict[str, tuple[int, int]] = {
+    # there are so many contexts for the whole machine, and a candidate could take them all
+    "io_setup": (206, 0),
     "clone3": (435, 435),
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
     "memfd_create": (319, 279),
 }
+
+#: The first number that is newer than this list (Linux 6.13: `setxattrat`); x32 has its numbers far above.
+NEWER = 463
 
 #: Harmless in themselves, and of use to ordinary libraries: a profile may name those that its programs can do without.
 OPTIONAL: dict[str, tuple[int, int | None]] = {
@@ -135,6 +145,8 @@ OPTIONAL: dict[str, tuple[int, int | None]] = {
 
 CLONE = (56, 220)
 SOCKETPAIR = (53, 199)
+FLOCK = (73, 32)
+FCNTL = (72, 25)
 IOCTL = (16, 29)
 PRLIMIT = (302, 261)
 MMAP = (9, 222)
@@ -143,12 +155,22 @@ MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
 #: CLONE_NEW* but CLONE_NEWTIME, which clone takes for a signal number: cgroup, UTS, IPC, user, PID, network, mount.
 NEW_NAMESPACES = 0x7E020000
 AF_UNIX = 1
+#: What `fcntl` does to a descriptor of one's own, or only asks: F_DUPFD, GETFD, SETFD, GETFL, SETFL, GETLK, SETOWN,
+#: GETOWN, SETSIG, GETSIG, SETOWN_EX, GETOWN_EX, OFD_GETLK, GETLEASE, DUPFD_QUERY, CREATED_QUERY, DUPFD_CLOEXEC,
+#: GETPIPE_SZ, GET_SEALS, GET_RW_HINT, GET_FILE_RW_HINT. Left out are leases (they hold up whoever opens the file),
+#: F_NOTIFY (it tells what others read), write hints (they stay with a file for the next to read) and F_SETPIPE_SZ (its
+#: pages belong to nobody, and are counted for all of a user's processes together).
+DESCRIPTOR = (0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 15, 16, 36, 1025, 1027, 1028, 1030, 1032, 1034, 1035, 1037)
+#: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW.
+LOCKS = (6, 7, 37, 38)
+#: What `ioctl` is asked by ordinary programs: TCGETS and TCGETS2 (is this a terminal?), TIOCGPGRP, TIOCOUTQ,
+#: TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FICLONE. The rest belongs to devices and file systems.
+REQUESTS = (0x5401, 0x802C542A, 0x540F, 0x5411, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x5452, 0x40049409)
 #: Typing into the terminal of whoever started this, and its cousin on the console.
 TERMINAL = (0x5412, 0x541C)
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 MACHINES = {"x86_64": 0, "amd64": 0, "aarch64": 1, "arm64": 1}
-X32 = 0x40000000
 
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
@@ -174,25 +196,26 @@ def instructions(column: int, refused: list[tuple[int, int | None]]) -> list[Ins
     refuse, absent = answer(ERROR | errno.EPERM), answer(ERROR | errno.ENOSYS)
     program = [(LOAD, 0, 0, ARCHITECTURE), *unless(JUMP_EQUAL, list(AUDIT_ARCH.values())[column], answer(KILL))]
     program.append((LOAD, 0, 0, NUMBER))
-    if column == 0:
-        program += when(JUMP_AT_LEAST, X32, absent)
+    program += when(JUMP_AT_LEAST, NEWER, absent)
     for numbers in ABSENT.values():
         program += when(JUMP_EQUAL, numbers[column], absent)
     for found in refused:
         number = found[column]
         if number is not None:
             program += when(JUMP_EQUAL, number, refuse)
-    allow = answer(ALLOW)
+    allow, granted = answer(ALLOW), answer(ERROR | 0)
+    program += when(JUMP_EQUAL, FLOCK[column], granted)
+    command = [load(1), *any_of(LOCKS, granted), *any_of(DESCRIPTOR, allow), *refuse]
     flags = [load(0), *when(JUMP_ANY_BIT, NEW_NAMESPACES, refuse), *allow]
     family = [load(0), *unless(JUMP_EQUAL, AF_UNIX, refuse), *allow]
-    request = [load(1), *(step for value in TERMINAL for step in when(JUMP_EQUAL, value, refuse)), *allow]
+    request = [load(1), *any_of(TERMINAL, refuse), *any_of(REQUESTS, allow), *answer(ERROR | errno.ENOTTY)]
     # Limits of one's own only: those of the supervisor, of the same uid, would end it.
     limits = [load(0), *unless(JUMP_EQUAL, 0, refuse), *allow]
     # Shared memory without a file: its pages stay while any one of them is mapped, and no limit counts them.
     no_memory = answer(ERROR | errno.ENOMEM)  # as the limit itself would say it
     shared = [load(3), *when(JUMP_ANY_BIT, MAP_ANONYMOUS, when(JUMP_ANY_BIT, MAP_SHARED, no_memory)), *allow]
-    blocks = ((CLONE, flags), (SOCKETPAIR, family), (IOCTL, request), (PRLIMIT, limits), (MMAP, shared))
-    for call, block in blocks:
+    blocks = {CLONE: flags, SOCKETPAIR: family, FCNTL: command, IOCTL: request, PRLIMIT: limits, MMAP: shared}
+    for call, block in blocks.items():
         program += when(JUMP_EQUAL, call[column], block)
     return program + allow
 
@@ -209,6 +232,11 @@ def answer(value: int) -> list[Instruction]:
 def when(test: int, value: int, block: list[Instruction]) -> list[Instruction]:
     """The block if the test holds, else what follows it."""
     return [(test, 0, len(block), value), *block]
+
+
+def any_of(values: tuple[int, ...], block: list[Instruction]) -> list[Instruction]:
+    """The block for any of these values, else what follows it."""
+    return [step for value in values for step in when(JUMP_EQUAL, value, block)]
 
 
 def unless(test: int, value: int, block: list[Instruction]) -> list[Instruction]:

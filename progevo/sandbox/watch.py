@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import time
@@ -13,14 +14,19 @@ from typing import IO, Any, Literal
 from progevo.sandbox import wire
 from progevo.sandbox.answerer import SILENCE, Talk
 from progevo.sandbox.cell import Cell
+from progevo.sandbox.cgroup import NO_ACCOUNT, Account
 from progevo.types import Job, Limits, Usage
 
-#: From start to the supervisor's first word: interpreter, namespaces and trusted imports, none of the candidate's.
+#: From start to the first word on `control`: interpreter, namespaces and trusted imports, none of the candidate's.
 STARTUP_S = 60.0
 #: How much of each of a candidate's stdout and stderr is kept, from the end: a flood on one cannot hide the other.
 TAIL_BYTES = 8 * 1024
-#: How often the sums over all processes are taken: rlimits hold for one process each. More often near a limit.
-POLL_S, POLL_NEAR_S = 0.1, 0.01
+#: How often the sums over all processes are taken: rlimits hold for one process each. When there is room for less than
+#: can be used up in that time, as soon as it can be.
+POLL_S, POLL_LEAST_S = 0.1, 0.005
+CORES = min(os.cpu_count() or 1, 8)
+#: How fast processes fill memory that they have not touched before.
+FILLING_BYTES_S = CORES * 2 * 1024**3
 #: By how much the sum may be over `cpu_s`: a single process is ended by its own limit first, which names the cause.
 SLACK_S = 0.15
 
@@ -29,13 +35,16 @@ Verdict = Literal["ended", "vanished", "timeout", "cpu_limit", "memory_limit", "
 
 @dataclass(kw_only=True)
 class Ending:
-    """How a sandbox ended, as seen from outside. `end` and `body` are the supervisor's and the candidate's claims."""
+    """How a sandbox ended, seen from outside. `end` is the word of who forked the candidate, `body` its own claim."""
 
     verdict: Verdict = "no_start"
     end: dict[str, Any] = field(default_factory=dict)
     body: bytes | None = None
-    #: What was wrong with a frame from inside.
+    #: What was wrong with a frame on `control`, and with the candidate's.
     fault: str = ""
+    flaw: str = ""
+    #: Limits that the kernel did not grant the supervisor, each with the reason.
+    refused: dict[str, Any] = field(default_factory=dict)
     log: bytes = b""
     #: What stdout and stderr carried, as far as it was read.
     output_bytes: int = 0
@@ -53,35 +62,45 @@ def frames_of(job: Job, limits: Mapping[str, Any], talk: Talk = SILENCE) -> byte
     return wire.encode({"limits": dict(limits)}) + wire.encode(candidate)
 
 
-def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Ending:
+def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account: Account = NO_ACCOUNT) -> Ending:
     """How the candidate's run ended. Nothing of the cell is alive afterwards.
 
     `job` is what `frames_of` makes of it; the candidate's process sets the limits for itself. The frames are sent, and
-    after them its end of a black box, and the clock starts, when the supervisor has said that the process is there.
+    after them its end of a black box, and the clock starts, when it is said on `control` that the process is there.
+    From then on the kernel counts for it on the account.
     """
-    reader = wire.Reader(max(limits.answer_bytes, wire.MAX_HEADER_BYTES))
+    words, answers = wire.Reader(wire.MAX_HEADER_BYTES), wire.Reader(limits.answer_bytes)
     ending, log = Ending(), Log(cell)
     started = time.monotonic()
-    deadline, poll = started + STARTUP_S, started
+    deadline, poll, answered = started + STARTUP_S, started, 0.0
     with selectors.DefaultSelector() as selector:
-        for stream in (cell.control, *cell.streams):
+        for stream in (cell.control, cell.channel, *cell.streams):
             selector.register(stream, selectors.EVENT_READ)
         while True:
             finished = False
             for key, _ in selector.select(max(0.0, min(deadline, poll) - time.monotonic())):
-                if key.fileobj is not cell.control:
+                if key.fileobj is cell.channel:
+                    if not _listen(cell, answers, ending):
+                        selector.unregister(cell.channel)
+                        if ending.body is not None or ending.flaw:
+                            # The clock stands; to end it takes its time where it holds much memory.
+                            answered = time.monotonic()
+                            deadline, poll = answered + STARTUP_S, math.inf
+                            cell.finish()
+                elif key.fileobj is not cell.control:
                     if not log.take(key.fd):
                         selector.unregister(key.fileobj)
-                    continue
-                finished = _hear(cell, reader, ending)
-                if ending.verdict == "vanished" and job:
+                elif _hear(cell, words, ending):
+                    finished = True
+                elif ending.verdict == "vanished" and job:
                     cell.begin()
-                    cell.control.settimeout(STARTUP_S)
+                    account.add(cell)
+                    cell.channel.settimeout(STARTUP_S)
                     with contextlib.suppress(OSError):
-                        cell.control.sendall(job)
-                        talk.hand_over(cell.control)
+                        cell.channel.sendall(job)
+                        talk.hand_over(cell)
                     job, started = b"", time.monotonic()
-                    deadline = started + limits.wall_s
+                    deadline, poll = started + limits.wall_s, started + _room_s(limits)
             if finished:
                 break
             if log.size > limits.output_bytes:
@@ -90,23 +109,32 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE) -> Endin
             # Also while there is always something to read: a steady drip must not hold the clock.
             now = time.monotonic()
             if now >= deadline:
-                ending.verdict = "no_start" if ending.verdict == "no_start" else "timeout"
+                if ending.verdict == "vanished" and not answered:
+                    ending.verdict = "timeout"
                 break
             if now >= poll and ending.verdict != "vanished":
                 poll = now + POLL_S  # nobody is running yet
             elif now >= poll:
                 used_s, memory = cell.measure()
-                near = memory > limits.memory_bytes / 2 or used_s > limits.cpu_s - POLL_S
-                poll = now + (POLL_NEAR_S if near else POLL_S)
+                used_s = max(used_s, account.cpu_s())
+                if memory > limits.memory_bytes:
+                    memory = cell.weigh()
                 if used_s > limits.cpu_s + SLACK_S:
                     ending.verdict = "cpu_limit"
                     break
-                if memory > limits.memory_bytes and cell.weigh() > limits.memory_bytes:
+                if memory > limits.memory_bytes or account.overdrawn():
                     ending.verdict = "memory_limit"
                     break
-    wall_s = time.monotonic() - started
+                poll = time.monotonic() + _room_s(limits, used_s, memory)
+    wall_s = (answered or time.monotonic()) - started
+    cell.channel.setblocking(False)
+    while ending.verdict in ("ended", "vanished") and _listen(cell, answers, ending):
+        pass  # what it sent before it ended by itself
     cpu_s = max(_number(ending.end.get("cpu_s")) or 0.0, cell.measure()[0])
     cell.end()
+    cpu_s = max(cpu_s, account.cpu_s())
+    if ending.verdict in ("ended", "vanished") and account.overdrawn():
+        ending.verdict = "memory_limit"  # whatever it says, one of its processes was ended for that
     ending.output_bytes, ending.log = log.size, log.rest()
     rss = _number(ending.end.get("max_rss_bytes"))
     ending.usage = Usage(wall_s=wall_s, cpu_s=cpu_s, max_rss_bytes=None if rss is None else int(rss))
@@ -144,27 +172,48 @@ def said(stream: IO[bytes]) -> str:
     return (stream.read() or b"").decode("utf-8", "replace")
 
 
+def _room_s(limits: Limits, used_s: float = 0.0, memory: int = 0) -> float:
+    """How long it takes at least to reach a limit, within the bounds of how often to look."""
+    cpu_s, memory_s = (limits.cpu_s + SLACK_S - used_s) / CORES, (limits.memory_bytes - memory) / FILLING_BYTES_S
+    return max(POLL_LEAST_S, min(POLL_S, cpu_s, memory_s))
+
+
 def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
-    """Takes what the supervisor sent into `ending`; whether that was its last word."""
+    """Takes what is said on `control` into `ending`; whether that was the last word."""
     try:
-        data = cell.control.recv(1 << 20)
+        data = cell.control.recv(1 << 16)
         for body in reader.feed(data):
-            if ending.verdict == "ended":
-                ending.body = body
-                return True
             header, _ = wire.decode(body, max_header_bytes=wire.MAX_HEADER_BYTES)
             if header.get("kind") == "started":
-                ending.verdict = "vanished"  # until it says how it ended
+                ending.verdict = "vanished"  # until it is said how it ended
+            elif header.get("kind") == "refused":
+                ending.refused = header["limits"]
             elif header.get("kind") == "ended":
                 ending.verdict, ending.end = "ended", header
-                if not header.get("answered"):
-                    return True
+                return True
         return not data
     except wire.WireError as error:
         ending.fault = str(error)
     except OSError:
         pass
     return True
+
+
+def _listen(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
+    """Takes what the candidate has sent into `ending`: its first frame counts. Whether there may be more of it."""
+    if ending.body is not None or ending.flaw:
+        return False
+    try:
+        data = cell.channel.recv(1 << 20)
+        for body in reader.feed(data):
+            ending.body = body
+            return False
+        return bool(data)
+    except wire.WireError as error:
+        ending.flaw = str(error)
+    except OSError:  # it has hung up, or has sent nothing more
+        pass
+    return False
 
 
 def _number(claim: object) -> float | None:

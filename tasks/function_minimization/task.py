@@ -32,6 +32,7 @@ def domain(*, data: Path | None = None) -> Domain:
     if data is not None:
         raise DataError(f"the task {NAME} takes no data file (got {data}): its trials are drawn from seeds of its own")
     here = Path(__file__).parent
+    trials = {split: [trial(split, number) for number in range(TRIALS)] for split in (SEARCH, TEST)}
     return Domain(
         name=NAME,
         entrypoint="run_search",
@@ -44,12 +45,13 @@ def domain(*, data: Path | None = None) -> Domain:
         evaluator=Minimization(
             file=Path(landscape.__file__).resolve(),
             function=landscape.function,  # type: ignore[arg-type]  # its parameters are JSON of one shape
-            trials={split: [trial(split, number) for number in range(TRIALS)] for split in (SEARCH, TEST)},
+            trials=trials,
             bounds=BOUNDS,
             budget=BUDGET,
         ),
         data=DataSource(source="drawn from seeds", rows=TRIALS),
         moves=MOVES,
+        case_ids={split: [str(each.parameters) for each in of] for split, of in trials.items()},
     )
 
 

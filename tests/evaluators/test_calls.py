@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
@@ -185,8 +186,27 @@ class TestForged:
             plain(Answer(value=value, arrays=arrays))
 
 
-def answered(score: Callable[[str, list[Any]], Any], *outputs: Any) -> Score:
-    calls = Calls(cases={"search": list(range(len(outputs)))}, score=score)
+def planted(output: Any, value: float, rng: random.Random) -> Any:
+    """The output with a value put somewhere inside it, where it has an inside; finite everywhere else."""
+    if isinstance(output, list):
+        at = rng.randrange(len(output) + 1)
+        return [*map(tame, output[:at]), planted(output[at], value, rng) if at < len(output) else value]
+    if isinstance(output, dict):
+        return {**{key: tame(each) for key, each in output.items()}, "planted": value}
+    return value
+
+
+def tame(output: Any) -> Any:
+    """The output with a 0 for every number that is not finite."""
+    if isinstance(output, list):
+        return list(map(tame, output))
+    if isinstance(output, dict):
+        return {key: tame(each) for key, each in output.items()}
+    return output if not isinstance(output, float) or math.isfinite(output) else 0.0
+
+
+def answered(score: Callable[[str, list[Any]], Any], *outputs: Any, finite: bool = True) -> Score:
+    calls = Calls(cases={"search": list(range(len(outputs)))}, score=score, finite=finite)
     answer = sent(*harness.run(lambda case: outputs[case], calls.inputs("search").request, "/inputs"))
     return calls.score("search", answer)
 
@@ -199,7 +219,7 @@ class TestScore:
             seen.append(given)
             return -1
 
-        assert answered(score, [1.0, math.nan], (2,)) == Score(score=-1.0)
+        assert answered(score, [1.0, math.nan], (2,), finite=False) == Score(score=-1.0)
         ((split, outputs),) = seen
         assert split == "search"
         assert same(outputs, [[1.0, math.nan], [2]])
@@ -212,6 +232,54 @@ class TestScore:
     def test_a_score_that_is_not_finite_is_a_bad_answer(self, result: Any) -> None:
         with pytest.raises(BadOutput, match="the rule is a finite number"):
             answered(lambda *_: result, 1)
+
+    @settings(deadline=None)
+    @given(PLAIN, st.sampled_from([math.nan, math.inf, -math.inf]), st.randoms(use_true_random=False))
+    def test_a_number_that_is_not_finite_never_reaches_the_function(
+        self, output: Any, value: float, rng: random.Random
+    ) -> None:
+        """Wherever it stands. A scorer that looks for errors above a bound finds none in a NaN."""
+
+        def lenient(split: str, outputs: list[Any]) -> float:
+            return -float(sum(abs(each - 1.0) > 0.5 for each in outputs if isinstance(each, float)))
+
+        spoilt = planted(output, value, rng)
+        with pytest.raises(BadOutput, match=f"output 1 holds {value}, the rule is finite numbers"):
+            answered(lenient, 1.0, spoilt)
+        assert answered(lenient, 1.0, math.nan, finite=False) == Score(score=0.0)  # the twin: as good as right
+
+    @pytest.mark.parametrize("same_object", [True, False])
+    def test_an_output_is_taken_as_it_was_when_it_was_returned(self, same_object: bool) -> None:
+        """A program that goes on to change what it has returned, or its own arguments, changes no answer."""
+        kept: list[float] = []
+
+        def entry(case: list[float]) -> list[float]:
+            for each in [kept] if same_object else given:
+                each.clear()
+            given.append(case)
+            case.sort()
+            kept.extend(case)
+            return kept if same_object else case
+
+        given: list[list[float]] = []
+
+        def score(split: str, outputs: list[Any]) -> float:
+            seen.extend(outputs)
+            return 1.0
+
+        seen: list[Any] = []
+        calls = Calls(cases={"search": [[3.0, 1.0], [2.0, 0.0]]}, score=score)
+        calls.score("search", sent(*harness.run(entry, calls.inputs("search").request, "/inputs")))
+        assert seen == [[1.0, 3.0], [0.0, 2.0]]
+
+    @given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))))
+    def test_every_number_of_an_output_is_checked(self, place: tuple[int, int]) -> None:
+        count, at = place
+        good: list[Any] = [1.0] * count
+        assert numbers(good, count) == good
+        for bad in (math.nan, None, "1", True, [1.0]):
+            with pytest.raises(BadOutput, match=f"number {at} is"):
+                numbers([*good[:at], bad, *good[at + 1 :]], count)
 
     def test_arithmetic_that_fails_on_the_outputs_is_a_bad_answer(self) -> None:
         with pytest.raises(BadOutput, match="cannot be scored"):

@@ -53,6 +53,49 @@ class TestDigits:
         value = float(true) * (1.0 + sign * error)
         assert digits(value, true) == pytest.approx(-math.log10(error), abs=1e-5)
 
+    @pytest.mark.parametrize(
+        ("factor", "right", "solved"),
+        [
+            ("1.00000000009", 10.05, 1),
+            ("1.00000000011", 9.96, 0),
+            ("1.000000001", 9.0, 0),
+            ("1.0001", 4.0, 0),
+            ("1.01", 2.0, 0),
+            ("1.09", 1.05, 0),
+            ("1.11", 0.96, 0),
+        ],
+    )
+    def test_where_the_lines_are(self, factor, right, solved):
+        """A point is solved from 10 digits on, and lost below 1; between the two it counts as what it is."""
+        known = Known(at=(1.0,), value=Decimal("1e30"))
+        score = Digits(points={"search": [known]}).score("search", Answer(arrays=((float(factor) * 1e30,),)))
+        assert score.score == pytest.approx(right, abs=0.01)
+        assert score.metrics["solved"] == solved
+        assert score.metrics["lost"] == (right < 1)
+
+    @given(st.integers(0, 7), st.floats(-3.0, 3.0).filter(lambda value: abs(value - 1) > 1e-6))
+    def test_no_point_is_left_out(self, number, value):
+        """Right everywhere but at one point, whichever it is, is worth what that point lacks less."""
+        known = [Known(at=(float(n),), value=Decimal(1)) for n in range(8)]
+        values = [1.0] * 8
+        values[number] = value
+        score = Digits(points={"search": known}).score("search", Answer(arrays=(values,)))
+        assert score.cases[number] < 6.1
+        assert score.score == pytest.approx((7 * MOST + score.cases[number]) / 8)
+
+    @pytest.mark.parametrize(
+        ("said", "true"),
+        [
+            # What libraries say of 2F1 and of integrals, without a warning (issues of SciPy 26089, 8119, 5735, 5428).
+            (3.4e83, "2.30704833489523410e-114"),
+            (5.06, "2.17"),
+            (8.9e-22, "9.545017"),
+            (1.6e-12, "4.99999999995e-5"),
+        ],
+    )
+    def test_nonsense_without_a_warning_is_worth_nothing(self, said, true):
+        assert digits(said, Decimal(true)) < 1.0
+
     def test_digits_beyond_those_of_a_double_are_not_lost_in_the_comparison(self):
         # 1 + 1e-11 is no double; the error of 1 is known to be 1e-11 all the same.
         assert digits(1.0, Decimal("1.00000000001")) == pytest.approx(11.0, abs=1e-6)

@@ -146,6 +146,16 @@ class TestAccepted:
         assert score.score == -score.metrics["rmse"]
         assert score.cases == tuple((p - t) * (p - t) for p, t in pairs)
 
+    @settings(deadline=None)
+    @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20), st.data())
+    def test_no_row_is_left_out(self, truth: list[float], data: st.DataObject) -> None:
+        """Right but for one row, whichever it is, is worth what that row is off."""
+        row, off = data.draw(st.integers(0, len(truth) - 1)), data.draw(st.floats(0.01, 1e3))
+        predictions = [*truth[:row], truth[row] + off, *truth[row + 1 :]]
+        assert judged(lambda *_: truth, tuple(truth)).score == 0.0
+        spoilt = judged(lambda *_: predictions, tuple(truth)).score
+        assert spoilt == pytest.approx(-off / math.sqrt(len(truth)), rel=1e-9)
+
 
 class TestRefused:
     @pytest.mark.parametrize(

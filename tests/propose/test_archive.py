@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from progevo import Candidate, Node, Outcome, Program, run
+from progevo import Candidate, Node, Outcome, Program, resume, run
 from progevo.config import Llm
 from progevo.errors import ConfigError, ProposerError
 from progevo.journal import read_run
 from progevo.propose.archive import Archive, Recorded, fingerprint, read_recording, to_json
 from progevo.propose.open import open_proposer
 from progevo.types import Brief
+from tests.plain_run import StandIn, program, task, unmeasured
+from tests.test_resume import cut, moments
 
 PROGRAM = "def solve(x):\n    return 9\n"
 
@@ -141,3 +144,27 @@ def test_a_run_s_replies_give_the_run_again(tmp_path, toy, serve, served, chat):
             assert result[name] == results[0][name]
     nodes = [[(node.candidate.program, node.candidate.draws) for node in read_run(tmp_path / n).nodes] for n in "012"]
     assert nodes[0] == nodes[1] == nodes[2]
+
+
+def test_a_reply_that_had_arrived_when_a_run_was_killed_is_counted_and_not_bought_again(tmp_path, serve, served, chat):
+    """Killed after every event of the journal; the replies of what was in flight are there already."""
+
+    def script(number, request):
+        return served(body=chat("no" if request["seed"] % 3 == 0 else f"```python\n{program(request['seed'] % 7)}```"))
+
+    def asked(url, folder):
+        return open_proposer("llm", task(), llm=Llm(model=("m",), base_url=url, model_seed=True), folder=folder)
+
+    endpoint, whole = serve(script), tmp_path / "whole"
+    settings = {"iterations": 4, "workers": 2, "schedule": "sync", "seed": 4}
+    with closing(asked(endpoint.url, whole)) as proposer:
+        result = run(task(), proposer=proposer, sandbox=StandIn(), out=whole, **settings)
+    assert len(endpoint.requests) == result["spent"]["calls"] > 4  # some were no program, and drawn again
+    for number, length in enumerate(moments(whole)):
+        folder, silent = cut(whole, tmp_path / str(number), length), serve(script)
+        with closing(asked(silent.url, folder)) as proposer:
+            again = resume(folder, task(), proposer=proposer, sandbox=StandIn())
+        assert silent.requests == []
+        assert again["spent"]["calls"] == result["spent"]["calls"]
+        assert again["spent"]["tokens"] == result["spent"]["tokens"]
+        assert unmeasured(folder) == unmeasured(whole)

@@ -9,7 +9,8 @@ one guarantee away, for twins that show an attack working without it:
     "environment": variables to let through
     "without": texts to cut out of what runs inside
 
-"keyring": true gives this process a session keyring, as a log-in does. "bwrap" names another one to use.
+"together": true runs all jobs at once. "keyring": true gives this process a session keyring, as a log-in does. "bwrap"
+names another one to use.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import BlackBox, Inputs, Job, Limits, Program
 
-INSIDE = ("runner.py", "nursery.py", "zygote.py")
+INSIDE = ("runner.py", "powers.py", "nursery.py", "zygote.py")
 
 
 def weaken(plan: dict[str, Any], folder: Path) -> None:
@@ -62,13 +64,15 @@ def main() -> None:
         Path(folder).chmod(0o755)
         weaken(plan, Path(folder))
         box = Bubblewrap(load_profile(plan["profile"]), plan["form"], bwrap=plan.get("bwrap"))
-        executions = [box.run(job_of(job)) for job in plan["jobs"]]
+        with ThreadPoolExecutor(len(plan["jobs"]) if plan.get("together") else 1) as pool:
+            executions = list(pool.map(box.run, map(job_of, plan["jobs"])))
         box.close()
     told = [
         {
             "status": done.status,
             "value": done.answer and done.answer.value,
             "counts": done.answer and [[count.calls, count.refused] for count in done.answer.counts],
+            "handed_in": done.answer and [[count.value, count.candidate_cpu_s] for count in done.answer.counts],
             "reason": done.reason,
             "log": done.log_tail,
         }
@@ -84,7 +88,13 @@ def job_of(job: dict[str, Any]) -> Job:
     box = None
     if "problems" in job:
         functions = here.with_name("plain_functions.py")
-        box = BlackBox(file=functions, problems=tuple(job["problems"]), arity=2, budget=job.get("budget", 100))
+        box = BlackBox(
+            file=functions,
+            problems=tuple(job["problems"]),
+            arity=2,
+            budget=job.get("budget", 100),
+            in_turn=job.get("in_turn", False),
+        )
     return Job(
         program=Program(job["source"]),
         entrypoint="solve",

@@ -193,7 +193,7 @@ class Host:
             with contextlib.suppress(psutil.NoSuchProcess, ChildProcessError):
                 if process.status() == psutil.STATUS_ZOMBIE:  # dead: any other host's init would have collected it
                     os.waitpid(process.pid, os.WNOHANG)
-                elif process.pid not in meant:
+                elif process.pid not in meant and not any(part.endswith("sweeper.py") for part in process.cmdline()):
                     alive.append(f"{process.pid} {process.name()}")
         return alive
 

@@ -82,7 +82,9 @@ class Arm:
 
     def one(self, source: str, *, profile: str = "stdlib", **rest: Any) -> dict[str, Any]:
         """How one program ended."""
-        keys = {key: rest.pop(key) for key in ("limits", "request", "files", "problems", "budget") if key in rest}
+        keys = {
+            key: rest.pop(key) for key in ("limits", "request", "files", "problems", "budget", "in_turn") if key in rest
+        }
         return self.run({"source": source, **keys}, profile=profile, **rest)[0]
 
 

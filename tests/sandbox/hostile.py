@@ -168,6 +168,22 @@ FAMILIES: dict[str, dict[str, Hostile]] = {
             "yield lambda: call(447, 447, 0)\nyield lambda: os.setxattr('/tmp', 'user.x', bytes(1024))",
             f"os, ctypes{RAW}",
         ),
+        "lock, lease, watch or mark what all share": counts(
+            "shared = os.open('/progevo/wire.py', os.O_RDONLY)\n"
+            "yield lambda: fcntl.fcntl(shared, fcntl.F_SETLEASE, fcntl.F_RDLCK)\n"
+            "yield lambda: fcntl.fcntl(os.open('/usr/lib', os.O_RDONLY), fcntl.F_NOTIFY, 1)\n"
+            "yield lambda: fcntl.fcntl(shared, 1036, bytes([5] + [0] * 7)) and True\n"
+            "yield lambda: fcntl.fcntl(os.pipe()[0], 1031, 2**20)\n"
+            "for name in ('null', 'random', 'urandom', 'full', 'tty', 'zero'):\n"
+            "    yield lambda: os.utime(f'/dev/{name}') or True\n"
+            "yield lambda: os.chmod('/dev/pts', 0o777) or True",
+            "fcntl, os",
+        ),
+        "leave a word where packages are hidden": counts(
+            "for line in open('/proc/self/mountinfo').read().splitlines():\n"
+            "    place = line.split()[4]\n"
+            "    if place.endswith('-packages'): yield lambda: os.chmod(place, 0o777) or True"
+        ),
         "hold memory that is shared": counts(
             "yield lambda: mmap.mmap(-1, 4096) and True\n"
             "yield lambda: mmap.mmap(os.open('/dev/zero', os.O_RDWR), 4096) and True",
@@ -255,7 +271,9 @@ FAMILIES: dict[str, dict[str, Hostile]] = {
             "yield lambda: os.setuid(0)\nyield lambda: os.setgroups([0])"
         ),
         "type into a terminal": counts(
-            "ours, theirs = os.openpty()\nyield lambda: fcntl.ioctl(theirs, 0x5412, b'x') or True", "os, fcntl"
+            "yield lambda: os.openpty() and True\nyield lambda: os.open('/dev/tty', os.O_RDWR)\n"
+            "yield lambda: fcntl.ioctl(0, 0x5412, b'x') or True",
+            "os, fcntl",
         ),
         "call as 32-bit programs do": Hostile(
             "import ctypes, mmap, os\ndef solve(x):\n if os.uname().machine != 'x86_64': raise OSError('none')\n"

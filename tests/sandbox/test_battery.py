@@ -282,8 +282,7 @@ def faults(case: Case, evidence: dict[str, Any]) -> Iterator[str]:
                 yield f"{evidence['cpu_s']:.1f} s of CPU at a limit of {case.limits['cpu_s']} s"
             case "mem":
                 # The host's shared memory as a whole is read: some of it is others'.
-                # And the sum over several processes is watched, it grows between two looks.
-                if evidence["memory"] > 1.5 * case.limits["memory_bytes"]:
+                if evidence["memory"] > 1.2 * case.limits["memory_bytes"]:
                     yield f"{evidence['memory'] // MIB} MiB of memory"
                 elif evidence["outputs"][:1] == [1.0]:
                     yield f"it reports success: {evidence['outputs']}"

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from hypothesis import given, settings
@@ -142,6 +143,32 @@ def test_a_flood_is_counted_to_the_budget_and_no_further(arm):
     assert refused > 0
 
 
+def test_what_each_problem_cost_is_told_from_outside_whatever_the_candidate_s_clocks_say(arm):
+    source = """
+import time
+now = time.process_time
+time.process_time = time.perf_counter = time.monotonic = lambda: 0.0
+def solve(box):
+    for number, span in enumerate([0.0, 0.5, 0.1]):
+        box.problem(number)(1.0, 1.0)
+        end = now() + span
+        while now() < end:
+            pass
+        box.hand_in(number, number + 0.5)
+    return box.problem(2)(1.0, 1.0)  # the turns are over
+"""
+    done = arm.one(source, problems=[0.0] * 4, in_turn=True)
+    assert (done["status"], "answers no more" in done["reason"]) == ("crashed", True)
+    done = arm.one(source.replace("return box.problem(2)(1.0, 1.0)", "return 'done'"), problems=[0.0] * 4, in_turn=True)
+    assert done["counts"] == [[1, 0], [1, 0], [1, 0], [0, 0]]
+    values, spent = zip(*done["handed_in"], strict=True)
+    assert values == (0.5, 1.5, 2.5, None)
+    assert spent[3] is None
+    assert 0.45 < spent[1] < 1.5
+    assert 0.05 < spent[2] < 0.45
+    assert spent[0] < 0.45  # the start of the program with it
+
+
 def test_the_parameters_are_nowhere_in_reach(arm):
     """The candidate looks through all it can read. Its twin was told the same words in its request, and finds them."""
     attack = """
@@ -228,6 +255,112 @@ def test_the_process_counts_its_own_time(process):
     idle, busy = process.counted()
     assert idle.cpu_s == 0.0
     assert 0.0 < busy.cpu_s < 5.0
+
+
+def in_turn(process: Answerer, *problems: float, candidate: int | None = None) -> socket.socket:
+    """A talk in which problems have their turns, as the host begins it."""
+    channel = process.serve(BlackBox(file=FUNCTIONS, problems=problems, arity=2, budget=50, in_turn=True))
+    channel.sendall(blackbox.PID.pack(os.getpid() if candidate is None else candidate))
+    return channel
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["ask", "hand in"]), st.integers(0, 3)), max_size=12))
+def test_a_problem_is_answered_in_its_turn_alone(process, steps):
+    """Held against a model: the first step out of turn is the end of the talk, and what was handed in stands."""
+    turn, values, over = 0, [None] * 3, False
+    with in_turn(process, 1.0, 2.0, 3.0) as channel:
+        box = blackbox.BlackBox(channel, 2)
+        for word, number in steps:
+            over = over or number != turn or turn == 3
+            try:
+                if word == "ask":
+                    assert box.problem(number)(4.0, 5.0) == number + 11.0
+                else:
+                    box.hand_in(number, float(len(values) + turn))
+                    values[turn] = float(len(values) + turn)
+                    turn += 1
+                assert not over
+            except OSError:
+                assert over
+                break
+    counts = process.counted()
+    assert [count.value for count in counts] == values
+    assert [count.candidate_cpu_s is None for count in counts] == [value is None for value in values]
+
+
+def test_what_a_problem_cost_the_candidate_is_read_from_outside(process):
+
+    now, spans = time.process_time, [0.0, 0.3, 0.1]
+    with in_turn(process, 1.0, 2.0, 3.0) as channel:
+        box, used = blackbox.BlackBox(channel, 2), []
+        for number, span in enumerate(spans):
+            start = now()
+            while now() < start + span:
+                pass
+            box.hand_in(number, 0.0)
+            used.append(now() - start)
+    found = [count.candidate_cpu_s for count in process.counted()]
+    assert found == pytest.approx(used, abs=0.05)  # the kernel tells hundredths
+
+
+def test_a_candidate_that_is_gone_hands_nothing_in(process):
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    with in_turn(process, 1.0, candidate=gone.pid) as channel, pytest.raises(ConnectionError):
+        blackbox.BlackBox(channel, 2).hand_in(0, 1.0)
+    assert process.counted()[0].value is None
+
+
+class Ring(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("points", [1, 3000])
+def test_a_signal_in_the_middle_of_a_question_leaves_no_part_of_its_reply_behind(process, points):
+    with process.serve(box_of(0.0, budget=10**9)) as channel:
+        box = blackbox.BlackBox(channel, 2)
+        f = box.problem(0)
+
+        def ring(*_):
+            if box._lock.locked():  # elsewhere it would tear at the test itself
+                box.interrupt(Ring())
+
+        before = signal.signal(signal.SIGALRM, ring)
+        rings, number, end = 0, 0, time.monotonic() + 20
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+            while rings < 50 and time.monotonic() < end:
+                number += 1
+                try:
+                    if points == 1:
+                        assert f(1.0, number) == number
+                    else:
+                        assert (f(1.0, np.full(points, float(number))) == number).all()
+                except Ring:
+                    rings += 1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
+    assert rings == 50
+    process.counted()
+
+
+def test_a_reply_that_was_not_read_to_its_end_is_the_last_one(process):
+    """Whatever tore its reader away: what is left of it is nobody's answer."""
+    with process.serve(box_of(1.0)) as channel:
+
+        class Torn(socket.socket):
+            def recv(self, size, flags=0):
+                super().recv(5, flags)
+                raise MemoryError
+
+        f = blackbox.BlackBox(Torn(fileno=channel.detach()), 2).problem(0)
+        with pytest.raises(MemoryError):
+            f(4.0, 5.0)
+        with pytest.raises(ConnectionError, match="not read to its end"):
+            f(9.0, 5.0)
+    process.counted()
 
 
 def test_a_process_that_died_is_an_error():

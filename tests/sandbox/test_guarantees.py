@@ -8,8 +8,10 @@ namespace, runs as nobody, and reaches no more than a throw-away folder.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import socket
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,8 @@ SWEEP = """    with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # everything in this pid namespace but its init and this process
 """
 KEYRING = "    leave_keyrings()\n"
+#: What hides the pseudo-terminals.
+TERMINALS = ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
 
 
 @pytest.fixture
@@ -125,25 +129,66 @@ def test_nothing_but_scratch_can_be_filled(arm, place, folder):
     assert arm.one(attack, files=files, drop=[["--remount-ro", mount]])["status"] == "ok"
 
 
+#: What the supervisor of a cold candidate needs, and the zygote has, to mount scratch itself.
+MOUNTING = ["--cap-add", "CAP_SYS_ADMIN"]
+
+
 def test_scratch_has_a_size(arm):
     attack = "def solve(x):\n for i in range(8): open(f'f{i}', 'wb').write(bytes(10**6))"
     limits = {"scratch_bytes": 4 * MIB}
     assert "scratch_bytes" in arm.one(attack, limits=limits)["reason"]
-    if arm.form == "warm":
-        twin = arm.one(attack, limits=limits, without=[",size={size}"])
-    else:
-        twin = arm.one(attack, limits=limits, drop=[["--size", str(4 * MIB)]])
-    assert twin["status"] == "ok"
+    assert arm.one(attack, limits=limits, without=["size={size},"])["status"] == "ok"
+    if arm.form == "cold":  # what bwrap has mounted has one as well, for where the kernel grants no powers
+        assert "scratch_bytes" in arm.one(attack, limits=limits, drop=[MOUNTING])["reason"]
+        sizeless = [MOUNTING, ["--size", str(4 * MIB)]]
+        assert arm.one(attack, limits=limits, drop=sizeless)["status"] == "ok"
 
 
 def test_scratch_holds_so_many_files(arm):
-    """An empty file takes no room in a scratch, but some of the kernel's memory. bwrap has no word for their number."""
+    """An empty file takes no room in a scratch, but some of the kernel's memory."""
     attack = "def solve(x):\n for i in range(70_000): open(f'f{i}', 'w').close()"
-    if arm.form == "warm":
-        assert arm.one(attack)["reason"].endswith("(limit scratch_bytes)")
-        assert arm.one(attack, without=[",nr_inodes={FILES}"])["status"] == "ok"
-    else:
-        assert arm.one(attack)["status"] == "ok"  # the security page says so
+    assert arm.one(attack)["reason"].endswith("(limit scratch_bytes)")
+    assert arm.one(attack, without=[",nr_inodes={FILES}"])["status"] == "ok"
+
+
+#: Changes every place that something is mounted on, and says what was to be seen of that before and where it worked.
+LEAVE = """
+import os
+def solve(x):
+    found, changed = [], []
+    for place in {line.split()[4] for line in open('/proc/self/mountinfo')}:
+        if place in ('/tmp', '/dev/shm') or place.startswith(('/proc', '/dev/shm/')):
+            continue
+        found += [place] if os.stat(place).st_mtime == 4711 else []
+        for change in (lambda: os.utime(place), lambda: os.chmod(place, 0o777),
+                       lambda: open(f'{place}/left', 'w').close(), lambda: os.utime(place, (4711, 4711))):
+            try:
+                change()
+                changed.append(place)
+            except OSError:
+                pass
+    return [found, sorted(set(changed))]
+"""
+
+
+def test_a_candidate_can_leave_nothing_for_the_next(arm):
+    """Whatever is mounted but scratch is read-only: also what hides something, and belongs to the candidate's user.
+
+    The file of a device keeps a time that whoever may write to the device may set to now.
+    """
+    jobs = [{"source": LEAVE}, {"source": LEAVE}]
+    assert [done["value"] for done in arm.run(*jobs)] == [[[], []], [[], []]]
+    first, second = arm.run(*jobs, drop=[TERMINALS])
+    assert first["value"] == [[], ["/dev/pts"]]
+    assert second["value"] == [["/dev/pts"] if arm.form == "warm" else [], ["/dev/pts"]]
+    devices = '"full", "null", "random", "tty", "urandom"'
+    assert arm.one(LEAVE, without=[devices])["value"] == [[], [f"/dev/{name}" for name in eval(devices)]]
+    look = "def solve(x): return [line.split()[4] for line in open('/proc/self/mountinfo') if ' - tmpfs ' in line]"
+    hidden = [place for place in arm.one(look)["value"] if place.endswith("-packages") and "/tmp/" not in place]
+    for place in hidden:
+        first, second = arm.run(*jobs, drop=[["--remount-ro", place]])
+        assert first["value"] == [[], [place]]
+        assert second["value"] == [[place] if arm.form == "warm" else [], [place]]
 
 
 def test_the_environment_of_the_host_stays_out(arm):
@@ -210,13 +255,126 @@ def solve(x):
         'shmget': call(libc.shmget, 0, 4096, 0o1600),
         'personality': call(libc.personality, 0x0040000),
         'ptrace': call(libc.ptrace, 0, 0, 0, 0),
+        'io_setup': call(libc.syscall, 206 if os.uname().machine == 'x86_64' else 0, 9, ctypes.create_string_buffer(8)),
+        'setxattrat': call(libc.syscall, 463, -100, b'/tmp/x', 0, b'user.x', bytes(16), 16),
         'add_key': call(libc.syscall, 248 if os.uname().machine == 'x86_64' else 217, b'user', b'x', b'y', 1, -3),
     }
 """
     held = arm.one(attack)["value"]
-    assert held.pop("memfd_create") == "ENOSYS"
+    absent = {"memfd_create", "io_setup", "setxattrat"}
+    assert {held.pop(name) for name in absent} == {"ENOSYS"}
     assert set(held.values()) == {"EPERM"}
-    assert set(arm.one(attack, without=[FILTER])["value"].values()) == {"done"}
+    free = arm.one(attack, without=[FILTER])["value"]
+    assert free.pop("setxattrat") != "EPERM"  # a call of Linux 6.13 and later
+    assert set(free.values()) == {"done"}
+
+
+#: Locks a file that every sandbox shows, in three ways, and keeps it so; the other looks for that while it lasts.
+LOCK = """
+import fcntl, os, struct, time
+def solve(x):
+    file = open('/inputs/table')
+    whole = struct.pack('hhqqi4x', fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.fcntl(file, fcntl.F_SETLK, whole)
+    fcntl.fcntl(file, 37, whole)  # F_OFD_SETLK
+    time.sleep(3)
+"""
+LOOK = """
+import fcntl, os, struct, time
+def solve(x):
+    file, seen = open('/inputs/table'), set()
+    asked = struct.pack('hhqqi4x', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        for name, command in {'F_GETLK': fcntl.F_GETLK, 'F_OFD_GETLK': 36}.items():
+            if struct.unpack_from('h', fcntl.fcntl(file, command, asked))[0] != fcntl.F_UNLCK:
+                seen.add(name)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)
+        except OSError:
+            seen.add('flock')
+        time.sleep(0.01)
+    return sorted(seen)
+"""
+
+
+def test_a_lock_on_a_shared_file_is_seen_by_nobody(arm, folder):
+    """Neither by another candidate nor by the host, whom it could hold up."""
+    files = {"table": str(folder / "secret")}
+    jobs = [{"source": LOCK, "files": files}, {"source": LOOK, "files": files}]
+    with open(folder / "secret", "r+") as ours:
+        fcntl.flock(ours, fcntl.LOCK_EX)
+        fcntl.lockf(ours, fcntl.LOCK_EX)
+        locked, saw = arm.run(*jobs, together=True)
+        assert (locked["status"], saw["value"]) == ("ok", ["F_GETLK", "F_OFD_GETLK"])  # the host's own
+    locked, saw = arm.run(*jobs, together=True)
+    assert (locked["status"], saw["value"]) == ("ok", [])
+    assert arm.run(*jobs, together=True, without=[FILTER])[1]["value"] == ["F_GETLK", "F_OFD_GETLK", "flock"]
+
+
+def test_nothing_is_left_on_a_shared_file_and_nobody_is_watched_or_held_up(arm, folder):
+    """What a file, an inode or a user has once, beside locks, and a descriptor that only reads may change."""
+    attack = """
+import fcntl, os, struct
+def solve(x):
+    file, done = os.open('/inputs/table', os.O_RDONLY), []
+    hint = struct.unpack('Q', fcntl.fcntl(file, 1035, bytes(8)))[0]  # F_GET_RW_HINT
+    tries = {
+        'a hint': lambda: fcntl.fcntl(file, 1036, struct.pack('Q', 5)),  # F_SET_RW_HINT: RWH_WRITE_LIFE_EXTREME
+        'a lease': lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK),
+        'a watch': lambda: fcntl.fcntl(os.open('/usr/lib', os.O_RDONLY), fcntl.F_NOTIFY, 1),
+        'a pipe': lambda: fcntl.fcntl(os.pipe()[0], 1031, 2**20),
+    }
+    for name, change in tries.items():
+        try:
+            change()
+            done.append(name)
+        except OSError:
+            pass
+    return [hint, done]
+"""
+    (folder / "secret").chmod(0o644)  # nobody has it open, and it is the candidate's own, as one's own inputs are
+    if os.geteuid() == 0:
+        os.chown(folder / "secret", 65534, 65534)
+    files = {"table": str(folder / "secret")}
+    jobs = [{"source": attack, "files": files}, {"source": attack, "files": files}]
+    assert [done["value"] for done in arm.run(*jobs)] == [[0, []], [0, []]]
+    everything = ["a hint", "a lease", "a watch", "a pipe"]
+    assert [done["value"] for done in arm.run(*jobs, without=[FILTER])] == [[0, everything], [5, everything]]
+
+
+def test_a_program_that_locks_its_own_files_runs(arm, folder):
+    """sqlite locks by fcntl; where that is refused it can open nothing."""
+    with sqlite3.connect(folder / "table") as made:
+        made.execute("create table t (a)")
+        made.execute("insert into t values (4711)")
+    made.close()
+    (folder / "table").chmod(0o644)
+    source = """
+import fcntl, sqlite3, tempfile, threading
+def solve(x):
+    found = [sqlite3.connect('file:/inputs/table?mode=ro', uri=True).execute('select a from t').fetchone()[0]]
+    for mode in ('delete', 'wal'):
+        path = f'/tmp/{mode}.db'
+        def write(number):
+            with sqlite3.connect(path, timeout=30) as own:
+                own.execute('insert into t values (?)', (number,))
+        with sqlite3.connect(path) as db:
+            found.append(db.execute(f'pragma journal_mode={mode}').fetchone()[0])
+            db.execute('create table t (a)')
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        found.append(sqlite3.connect(path).execute('select sum(a) from t').fetchone()[0])
+    with tempfile.NamedTemporaryFile() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.lockf(file, fcntl.LOCK_EX)
+    return found
+"""
+    done = arm.one(source, files={"table": str(folder / "table")})
+    assert (done["value"], done["reason"]) == ([4711, "delete", 28, "wal", 28], "")
 
 
 def test_the_host_s_keys_stay_out(arm):
@@ -262,7 +420,7 @@ SHARED_PIDS = {
             SWEEP,
             " | 0x20000000",
             "        join(init, CLONE_NEWPID)  # of the children to come\n",
-            '    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)\n',
+            '    powers.mount("proc", "/proc", "proc", powers.MS_NOSUID | powers.MS_NODEV | powers.MS_NOEXEC)\n',
         ],
     },
 }
@@ -311,30 +469,34 @@ def solve(x):
 
 
 def test_no_terminal_can_be_typed_into(arm):
-    """There is none, not even the one that this process may have. The twin types into one of its own."""
+    """There is none, not even the one that this process may have. The twins type into one of their own."""
     attack = """
 import fcntl, os
-def solve(x):
-    try:
-        return os.open('/dev/tty', os.O_RDWR)
-    except OSError as error:
-        nothing = error.errno
+def own():
     ours, theirs = os.openpty()
     os.open(os.ttyname(theirs), os.O_RDWR)  # the leader of a session gets it as its own
-    try:
-        fcntl.ioctl(theirs, 0x5412, b'x')
-    except OSError as error:
-        return [nothing, error.errno]
-    return [nothing, 'typed']
+    fcntl.ioctl(theirs, 0x5412, b'x')
+def solve(x):
+    found = []
+    for attempt in (lambda: os.open('/dev/tty', os.O_RDWR), lambda: fcntl.ioctl(0, 0x5412, b'x'), own):
+        try:
+            attempt()
+            found.append('done')
+        except OSError as error:
+            found.append(error.errno)
+    return found
 """
-    assert arm.one(attack)["value"] == [errno.ENXIO, errno.EPERM]
+    assert arm.one(attack)["value"] == [errno.ENXIO, errno.EPERM, errno.ENOENT]
+    refused = arm.one(attack, drop=[TERMINALS])["value"]
+    assert refused in ([errno.ENXIO, errno.EPERM, code] for code in (errno.ENOTTY, errno.EINVAL))  # by library
     allowed = Path("/proc/sys/dev/tty/legacy_tiocsti")  # where it is 0 the kernel itself refuses
     if not allowed.exists() or allowed.read_text().strip() == "1":
-        assert arm.one(attack, without=[FILTER])["value"] == [errno.ENXIO, "typed"]
+        twin = arm.one(attack, without=[FILTER], drop=[TERMINALS])
+        assert twin["value"] == [errno.ENXIO, errno.ENOTTY, "done"]
 
 
 def test_scratch_cannot_be_mounted_anew(arm):
-    """What the zygote may do for its children, no child may: here, make itself a scratch without a size."""
+    """What is done for a candidate with powers, it may not do itself: here, make a scratch without a size."""
     attack = """
 import ctypes
 def solve(x):
@@ -344,9 +506,9 @@ def solve(x):
     return [ctypes.get_errno() if made else 'mounted', int(powers, 16) != 0]
 """
     assert arm.one(attack, without=[FILTER])["value"] == [errno.EPERM, False]
-    if arm.form == "warm":
-        twin = arm.one(attack, without=[FILTER, "        nursery.drop_capabilities()\n"])
-        assert twin["value"] == ["mounted", True]
+    where = "reads a byte" if arm.form == "warm" else "imports a thing"
+    twin = arm.one(attack, without=[FILTER, f"powers.drop_capabilities()  # before it {where}"])
+    assert twin["value"] == ["mounted", True]
 
 
 def test_the_wall_clock_is_the_host_s(arm):
@@ -513,6 +675,31 @@ def test_third_party_packages_are_there_where_the_profile_says_so(arm):
     attack = "def solve(x):\n import numpy\n return float(numpy.ones(3).sum())"
     assert arm.one(attack, profile="tabular")["value"] == 3.0
     assert "ModuleNotFoundError" in arm.one(attack, profile="stdlib")["reason"]
+
+
+def test_packages_that_a_profile_hides_are_neither_imported_nor_read(arm, folder):
+    """A folder, and a single file. The twin is the same profile, which hides nothing."""
+    attack = """
+import glob, importlib, os, sys
+def solve(x):
+    found = []
+    for name in ('joblib', 'threadpoolctl', 'numpy'):
+        try:
+            found.append(bool(getattr(importlib.import_module(name), '__version__')))
+        except (ImportError, AttributeError):
+            found.append(False)
+        for place in sys.path:
+            for file in (f'{place}/{name}/__init__.py', f'{place}/{name}.py'):
+                try:
+                    found += ['read'] * bool(open(file).read())
+                except OSError:
+                    pass
+    return found
+"""
+    text = 'about = "mine"\npackages = true\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
+    for hidden, right in ((["joblib", "threadpoolctl", "nothing"], [False, False]), ([], [True, "read", True, "read"])):
+        (folder / "own.toml").write_text(f"{text}hidden = {hidden}\n")
+        assert arm.one(attack, profile=str(folder / "own.toml"))["value"] == [*right, True, "read"]
 
 
 def test_unseeded_generators_draw_the_same_in_every_run(arm):

@@ -19,6 +19,7 @@ import pytest
 from progevo.domain import Domain
 from progevo.evaluate import evaluate
 from progevo.evaluators.calls import Calls, numbers
+from progevo.sandbox import launch
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import load_profile
 from progevo.types import MIB, Candidate, GatePolicy, Limits, Metric, Program
@@ -112,6 +113,7 @@ def test_honest_candidates_score_among_hostile_ones_as_they_do_alone():
 @pytest.mark.parametrize("form", ["warm", "pool"])
 def test_what_waits_outlives_the_thread_that_asked_for_it(form):
     """To the kernel a process's parent is a thread: what dies with its parent would die with a worker of a pool."""
+    launch.marked(os.getpid())  # what watches over all sandboxes is none
     before = psutil.Process().children()
     with closing(Bubblewrap(load_profile("stdlib"), form)) as box:
         candidate = Candidate(program=Program("def solve(x): return x"), origin="load")
@@ -183,6 +185,66 @@ def test_a_killed_host_takes_its_sandboxes_along(arm):
             told.append((each.pid, each.name(), each.cmdline()[:3]))
     assert not told
     assert not processes(name)
+
+
+#: A host that starts one sandbox, and says so right before. Killed at a moment of its own choosing, if it has one: when
+#: bwrap has just said that its child is there, which waits for bwrap.
+STARTING = """
+import os, signal, sys
+from pathlib import Path
+from progevo.sandbox import launch
+from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.profile import ENVIRONMENT, load_profile
+from progevo.types import Inputs, Job, Limits, Program
+form, harness, name, moment = sys.argv[1:]
+ENVIRONMENT["MARK"] = name
+box = Bubblewrap(load_profile("stdlib"), form)
+source = "import time\\ndef solve(x): time.sleep(600)"
+job = Job(program=Program(source), entrypoint="solve", harness=Path(harness), inputs=Inputs(), limits=Limits())
+if moment == "status":
+    launch.first_process = lambda status: launch.readable(status, 60) and os.kill(os.getpid(), signal.SIGKILL)
+print(flush=True)
+box.run(job)
+"""
+
+
+@pytest.mark.parametrize("moment", ["status", "any"])
+def test_a_host_killed_while_it_starts_a_sandbox_leaves_none(arm, moment):
+    """bwrap's child has waited for ever then: of 60 hosts that were killed within 20 ms, 18 left one."""
+    rng, names = random.Random(7), [f"killed-{os.getpid()}-{number}" for number in range(8)]
+    command = [arm.python, "-c", STARTING, arm.form, arm.library / "tests" / "sandbox" / "plain_harness.py"]
+    hosts = [
+        subprocess.Popen(
+            [*command, name, moment],
+            stdout=subprocess.PIPE,
+            cwd=arm.library,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(arm.library)},
+            user=arm.user,
+            group=arm.user,
+            extra_groups=[] if arm.user is not None else None,
+        )
+        for name in names
+    ]
+    for host in hosts:
+        host.stdout.readline()
+    for host in hosts:
+        if moment == "any":
+            time.sleep(rng.uniform(0, 0.02))
+            host.kill()
+        assert host.wait(60) == -signal.SIGKILL
+        host.stdout.close()
+    time.sleep(1)
+    left = {process: mark for process, mark in surrounded().items() if mark in names}
+    assert not left
+
+
+def surrounded():
+    """The environment of every process that lives, by its number and name."""
+    found = {}
+    for process in psutil.process_iter(["name"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            found[process.pid, process.info["name"]] = process.environ().get("MARK", "")
+    return found
 
 
 @pytest.fixture(autouse=True)

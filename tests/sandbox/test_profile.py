@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
+from pathlib import Path
 
 import pytest
 
+from progevo import sandbox_profiles
 from progevo.errors import ConfigError
 from progevo.sandbox.probe import open_sandbox, probe_job
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.prove import prove
 from progevo.types import MIB, Inputs, Job, Limits, Program
+
+PROFILES = Path(next(iter(sandbox_profiles.__path__)))
 
 GOOD = """
 about = "mine"
@@ -21,7 +25,7 @@ shm_bytes = 1000
 """
 
 
-@pytest.mark.parametrize("name", ["stdlib", "tabular"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in PROFILES.glob("*.toml")))
 def test_the_shipped_profiles_pin_every_thread_pool_to_one(name):
     environment = load_profile(name).environment
     for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA"):
@@ -44,6 +48,9 @@ def test_a_profile_of_ones_own(tmp_path):
         (GOOD.replace("about", "# about"), "about"),
         (GOOD + "name = 'other'", "name"),
         ("about = ", "cannot be read"),
+        (GOOD + 'hidden = ["a.b"]', r"hides 'a.b'"),
+        (GOOD + 'hidden = ["../numpy", "sympy"]', "hides '../numpy';"),
+        (GOOD + 'hidden = "sympy"', "hidden"),
     ],
 )
 def test_a_profile_that_is_not_well_formed_is_refused_by_name(tmp_path, text, word):

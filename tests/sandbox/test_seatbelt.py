@@ -286,6 +286,20 @@ def test_progevo_is_hidden_wherever_it_is_installed(tree):
         assert not any(agreed(profile, operation, f"{path}/types.py") for operation in (*READS, "file-map-executable"))
 
 
+def test_what_a_profile_hides_cannot_be_read_or_mapped(tree):
+    (tree.site / "one.py").touch()
+    (tree.site / "fast.cpython-311-darwin.so").touch()
+    own = dataclasses.replace(load_profile("tabular"), hidden=("numpy", "one", "fast", "absent"))
+    plain, hiding = (
+        sbpl.profile(*rendered(tree.interpreter, profile, tree.folder)) for profile in (load_profile("tabular"), own)
+    )
+    for name in ("numpy/core.py", "one.py", "fast.cpython-311-darwin.so"):
+        for operation in (*READS, "file-map-executable"):
+            assert agreed(plain, operation, str(tree.site / name))
+            assert not agreed(hiding, operation, str(tree.site / name))
+    assert agreed(hiding, "file-read-data", str(tree.site / "numpy_financial.py"))
+
+
 def test_a_path_behind_a_link_is_given_as_what_it_leads_to(tmp_path):
     real = Tree(tmp_path / "real")
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -322,7 +336,7 @@ def test_no_name_of_a_folder_changes_what_the_profile_says(name):
         assert not agreed(profile, "file-read-data", str(odd.top / "home"))
         assert not agreed(profile, "file-write-data", str(odd.folder.inputs / name))
         assert not agreed(profile, "file-read-data", f"{odd.top}x/python/lib/os.py")
-        argv = command(SANDBOX_EXEC, odd.interpreter, load_profile("tabular"), odd.folder, 7)
+        argv = command(SANDBOX_EXEC, odd.interpreter, load_profile("tabular"), odd.folder, (7, 8))
         # As sandbox-exec takes a definition apart: at the first sign of equality.
         given_to_it = dict(
             argv[at + 1].split("=", 1) for at, part in enumerate(argv[: argv.index("-P")]) if part == "-D"
@@ -445,8 +459,8 @@ def test_sandbox_exec_gets_the_profile_the_paths_and_the_command(stand_in, monke
     assert sbpl.parameters_named(argv[2]) == set(parameters)
     scratch = parameters["SCRATCH"]
     folder = Path(scratch).parent
-    assert argv[end:-1] == [str(box._interpreter.executable), "-P", "-s", "-S", "-B", f"{folder}/progevo/runner.py"]
-    assert argv[-1].isdigit()
+    assert argv[end:-2] == [str(box._interpreter.executable), "-P", "-s", "-S", "-B", f"{folder}/progevo/runner.py"]
+    assert all(word.isdigit() for word in argv[-2:])
     assert (seen[0], called["cwd"]) == (scratch, scratch)
     assert set(seen[2]) == {"inputs", "progevo", "scratch"}
     environment = {
@@ -575,6 +589,13 @@ def test_a_black_box_answers_and_counts_here_too(box):
     done = box.run(dataclasses.replace(job, inputs=dataclasses.replace(job.inputs, black_box=functions)))
     assert value(done) == [8.0, 5.0]
     assert [count.calls for count in done.answer.counts] == [0, 2]
+    source = "def solve(box):\n box.problem(0)(4.0, 3)\n sum(range(10**7))\n box.hand_in(0, 7.0)"
+    functions = dataclasses.replace(functions, in_turn=True)
+    job = job_of(source)
+    done = box.run(dataclasses.replace(job, inputs=dataclasses.replace(job.inputs, black_box=functions)))
+    first, second = done.answer.counts
+    assert (first.value, second.value, second.candidate_cpu_s) == (7.0, None, None)
+    assert 0.02 < first.candidate_cpu_s < 5.0
 
 
 def test_what_a_candidate_used_is_measured_by_the_host(box):

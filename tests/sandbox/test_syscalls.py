@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import re
 import struct
 from pathlib import Path
@@ -12,15 +13,17 @@ import pytest
 from progevo.sandbox import syscalls
 
 EPERM, ENOSYS = syscalls.ERROR | errno.EPERM, syscalls.ERROR | errno.ENOSYS
+#: Done, as far as the caller is told.
+GRANTED = syscalls.ERROR
 ARCH = {0: 0xC000003E, 1: 0xC00000B7}
 MACHINE = {0: "x86_64", 1: "aarch64"}
 
 
-def verdict(column, number, *arguments, arch=None):
+def verdict(column, number, *arguments, arch=None, program=None):
     """What the filter answers to a call."""
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     call = struct.pack("=IIQ6Q", number, arch if arch is not None else ARCH[column], 0, *padded)
-    program = list(struct.iter_unpack("=HBBI", syscalls.filter_for(MACHINE[column])))
+    program = list(struct.iter_unpack("=HBBI", program or syscalls.filter_for(MACHINE[column])))
     at, word = 0, 0
     while True:
         code, yes, no, value = program[at]
@@ -43,10 +46,30 @@ def test_every_listed_call_is_refused_and_every_other_allowed(column):
     refused = {numbers[column] for numbers in syscalls.REFUSED.values()} - {None}
     absent = {numbers[column] for numbers in syscalls.ABSENT.values()}
     assert len(refused) == sum(numbers[column] is not None for numbers in syscalls.REFUSED.values())
+    usual = {syscalls.SOCKETPAIR[column]: (syscalls.AF_UNIX,), syscalls.IOCTL[column]: (0, 0x5401)}
     for number in range(600):
-        local = (syscalls.AF_UNIX,) if number == syscalls.SOCKETPAIR[column] else ()
-        expected = EPERM if number in refused else ENOSYS if number in absent else syscalls.ALLOW
-        assert verdict(column, number, *local) == expected, number
+        expected = EPERM if number in refused else ENOSYS if number in absent or number >= 463 else syscalls.ALLOW
+        expected = GRANTED if number == syscalls.FLOCK[column] else expected
+        assert verdict(column, number, *usual.get(number, ())) == expected, number
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_locks_are_granted_unasked_and_nothing_else_is_done_to_a_shared_file(column):
+    def commanded(command):
+        return verdict(column, syscalls.FCNTL[column], 3, command)
+
+    names = ("F_SETLK", "F_SETLKW", "F_OFD_SETLK", "F_OFD_SETLKW")
+    for command in [getattr(fcntl, name) for name in names] + [fcntl.F_SETLK | 1 << 32]:
+        assert commanded(command) == GRANTED
+    for name in ("F_DUPFD", "F_GETFD", "F_SETFD", "F_GETFL", "F_SETFL", "F_GETLK", "F_DUPFD_CLOEXEC", "F_GETPIPE_SZ"):
+        assert commanded(getattr(fcntl, name)) == syscalls.ALLOW
+    others = [fcntl.F_SETLEASE, fcntl.F_NOTIFY, fcntl.F_SETPIPE_SZ, 1033, 1036, 1038, 1040, *range(39, 1024)]
+    assert {commanded(command) for command in others} == {EPERM}
+
+
+def test_a_profile_may_refuse_locks():
+    program = syscalls.filter_for("x86_64", ("flock",))
+    assert verdict(0, syscalls.FLOCK[0], program=program) == EPERM
 
 
 @pytest.mark.parametrize("column", [0, 1])
@@ -69,6 +92,8 @@ def test_nothing_is_typed_into_a_terminal(column):
     ioctl = syscalls.IOCTL[column]
     assert verdict(column, ioctl, 0, 0x5401) == syscalls.ALLOW
     assert verdict(column, ioctl, 0, 0x5412) == verdict(column, ioctl, 0, 0x541C) == EPERM
+    # A file system's own, such as FS_IOC_GETFLAGS, are as unknown as to a pipe.
+    assert verdict(column, ioctl, 0, 0x80086601) == verdict(column, ioctl, 0, 0x5400) == syscalls.ERROR | errno.ENOTTY
     # The kernel drops the upper half of a request; so does the filter.
     assert verdict(column, ioctl, 0, 0x1_0000_5412) == EPERM
 
@@ -96,6 +121,7 @@ def test_the_numbers_are_the_kernel_s(column, header):
         for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", Path(header).read_text())
     }
     rest = {"clone": syscalls.CLONE, "socketpair": syscalls.SOCKETPAIR, "ioctl": syscalls.IOCTL}
+    rest |= {"flock": syscalls.FLOCK, "fcntl": syscalls.FCNTL}
     for name, found in {**syscalls.REFUSED, **syscalls.ABSENT, **rest}.items():
         if found[column] is not None and name in numbers:
             assert numbers[name] == found[column], name

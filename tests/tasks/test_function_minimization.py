@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import itertools
+import json
 import math
 import random
 import types
@@ -72,6 +74,13 @@ def test_trials_of_search_and_test_share_neither_offset_nor_seed():
     assert all(-2 <= number <= 2 for of in offsets.values() for pair in of for number in pair)
 
 
+def test_everybody_has_the_same_trials():
+    """Whatever the order of sets and the version of Python: the generator's own draws are the same everywhere."""
+    drawn = [[split, trial.parameters, trial.seed] for split, of in TRIALS.items() for trial in of]
+    digest = hashlib.sha256(json.dumps(drawn).encode()).hexdigest()
+    assert digest == "32a252610f95ac88c82e112a03d9ceecd1a6b76189ac93da6352ac2011d92b97"
+
+
 def test_what_is_told_to_the_candidate_holds_no_offset():
     inputs = EVALUATOR.inputs(TEST)
     assert set(inputs.request) == {"bounds", "budget", "seeds"}
@@ -116,12 +125,18 @@ def test_an_answer_of_another_length_is_refused_and_calls_are_the_black_box_s_ow
 
 
 @given(st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3)), min_size=8, max_size=12))
-def test_pseudo_values_agree_with_the_score_where_no_basin_s_edge_is_near(pairs):
-    """The mean of a jackknife's pseudo-values is the score but for its curvature, of the order of 1 / n."""
+def test_pseudo_values_have_the_score_for_their_mean_and_the_jackknife_s_spread(pairs):
     found = [Found(landscape.MINIMUM[2] + value, distance) for value, distance in pairs]
-    trials = TRIALS[SEARCH][: len(found)]
+    trials, count = TRIALS[SEARCH][: len(found)], len(found)
     values = pseudo_values(found, trials)
-    assert math.fsum(values) / len(values) == pytest.approx(measures(found, trials)["combined"], abs=0.02)
+    assert math.fsum(values) / count == pytest.approx(measures(found, trials)["combined"], abs=1e-12)
+    # By the book: n s - (n - 1) s_without_i, whose mean differs from s by the order of 1 / n.
+    whole = measures(found, trials)["combined"]
+    book = [
+        count * whole - (count - 1) * measures(found[:i] + found[i + 1 :], trials[1:])["combined"] for i in range(count)
+    ]
+    assert math.fsum(book) / count == pytest.approx(whole, abs=0.02)
+    assert [value - values[0] for value in values] == pytest.approx([each - book[0] for each in book], abs=1e-9)
     same = [found[0]] * 8
     assert pseudo_values(same, trials[:8]) == pytest.approx([measures(same, trials[:8])["combined"]] * 8)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from contextlib import closing
 from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,20 @@ class TestPoints:
         else:
             assert found == right
 
+    @pytest.mark.parametrize(
+        ("point", "right"),
+        [
+            ((0.3, 0.7, 1.9, 0.6), "1.0895"),
+            ((-2.3, -2.3, 4.1, -6.0), "0.7448"),
+            ((-1.0, 2.34, -1.0, 0.5), "2.17"),
+            ((1000.0, -1000.0, 2000.0, 0.5), "2.30704833489523410e-114"),
+        ],
+    )
+    def test_where_programs_were_found_to_be_wrong_there_is_an_edge_point(self, point, right):
+        """The first two lie in branches of a published program that its 3,000 points never ran."""
+        (value,) = [value for _, *at, value in ROWS["edge"] if tuple(at) == point]
+        assert off(value, right) < Decimal("1e-4")
+
     @pytest.mark.parametrize("point", [(-3.0, 1.5, -2.0, 0.5), (1.5, 2.5, -2.0, 0.5)])
     def test_a_series_that_meets_a_pole_has_no_value(self, point):
         with pytest.raises(Unclear):
@@ -229,6 +245,14 @@ class TestSandbox:
             assert after == (0.0 if row[3] > -20.0 else before)
         assert "ZeroDivisionError" in part.log_tail
 
+    def test_a_wrong_branch_that_the_mean_hardly_sees_shows_beside_it(self, box):
+        seed = find_domain("hyp2f1").seed.source
+        wrong = seed.replace("    return", "    if max(abs(a), abs(b), abs(c)) < 2.0:\n        return 1.0\n    return")
+        whole, part = judged(seed, SEARCH, box), judged(wrong, SEARCH, box)
+        assert part.score > whole.score - 0.05
+        assert part.metrics["edge_digits"] < whole.metrics["edge_digits"] - 1.0
+        assert part.metrics["edge_solved"] < whole.metrics["edge_solved"] - 10
+
     @pytest.mark.parametrize(
         ("body", "status"),
         [
@@ -241,6 +265,17 @@ class TestSandbox:
     def test_a_program_without_one_number_fails(self, box, body, status):
         outcome = judged(f"def hyp2f1(a, b, c, z):\n    {body}\n", SEARCH, box)
         assert (outcome.status, outcome.score) == (status, -math.inf)
+
+    def test_what_computes_with_more_digits_is_out_of_reach_whatever_the_gate_lets_pass(self, box, tmp_path):
+        source = "from mpmath import hyp2f1 as f\n\ndef hyp2f1(a, b, c, z):\n    return float(f(a, b, c, z))\n"
+        open_gate = {"gate": GatePolicy(imports=frozenset(), permissive=True)}
+        attack = judged(source, TEST, box, **open_gate)
+        assert (attack.status, "ImportError" in attack.reason) == ("crashed", True)
+        # The twin: the same profile, which hides nothing.
+        shipped = Path(str(resources.files("progevo.sandbox_profiles") / "numeric.toml")).read_text("utf-8")
+        (tmp_path / "plain.toml").write_text(re.sub(r"^hidden = .*$", "hidden = []", shipped, flags=re.MULTILINE))
+        with closing(open_sandbox(str(tmp_path / "plain.toml"))) as plain:
+            assert judged(source, TEST, plain, **open_gate).score > 11.99
 
     def test_the_values_are_nowhere_to_be_read(self, box, tmp_path):
         open_gate = {"gate": GatePolicy(imports=frozenset(), permissive=True)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import random
 from contextlib import closing
@@ -19,6 +21,8 @@ from progevo.sandbox.probe import open_sandbox
 from progevo.tasks.integrals import families, problems, task
 
 PROBLEMS = {split: problems.drawn(split, sets) for split, sets in task.SETS.items()}
+#: sha256 of all parameters, in 12 digits.
+DIGEST = "89541b2d58d8ca57c1a0cf04f369979ce57f9811016152f21a091d93a6918be4"
 ALL = [*PROBLEMS[SEARCH], *PROBLEMS[TEST]]
 
 #: The integrands once more, in mpmath.
@@ -106,6 +110,15 @@ class TestProblems:
         assert len(set(orders)) == len(orders) == 12
         assert problems.drawn(SEARCH, 8) == PROBLEMS[SEARCH]
         assert len({str(problem.parameters) for problem in ALL}) == 108
+
+    def test_everybody_has_the_same_ones(self):
+        """Whatever the order of sets, the version of Python and the last bit of its logarithm."""
+        drawn = [
+            [split, problem.parameters[0], *(f"{number:.12g}" for number in problem.parameters[1:])]
+            for split, of in PROBLEMS.items()
+            for problem in of
+        ]
+        assert hashlib.sha256(json.dumps(drawn).encode()).hexdigest() == DIGEST
 
     @pytest.mark.parametrize("name", families.FAMILIES)
     def test_the_integrand_is_what_its_closed_form_is_about(self, name):
@@ -247,6 +260,91 @@ def stubborn():
                 assert after == 0.0
             else:
                 assert after == before_
+
+    def test_a_program_that_integrates_one_half_and_doubles_it_is_wrong(self, box):
+        outcome = judged(ON_THE_LINE.format(before="", body="return 2.0 * quad(f, 0.0, b)[0]"), box)
+        assert all(case < 3 for case, problem in zip(outcome.cases, PROBLEMS[TEST], strict=True) if problem.a < 0)
+
+    def test_a_clock_that_rings_in_the_middle_of_a_call_disturbs_no_other_integral(self, box):
+        """The reply to the call that was cut short would else be taken for that to the next one, and so on."""
+        good = judged(SEED, box, SEARCH)
+        bad = judged(ON_THE_LINE.format(before="", body="while True: f(0.5)"), box, SEARCH, calls=10**6, cpu_s=0.1)
+        assert bad.status == "ok", bad.reason
+        lines = [problem.a == -math.inf for problem in PROBLEMS[SEARCH]]
+        assert bad.cases == tuple(0.0 if line else case for line, case in zip(lines, good.cases, strict=True))
+
+    @pytest.mark.parametrize(
+        ("body", "overran"),
+        [
+            # It stops the clock in its process, and is right.
+            ("stop(); burn(0.6); return value", 4),
+            # The time of answers counts as well: about 0.4 s on the other side.
+            ("stop(); burn(0.3); np.asarray([f(np.full(4000, 0.5)) for _ in range(50)]); return value", 4),
+            ("stop(); burn(0.3); return value", 0),
+        ],
+    )
+    def test_the_time_of_an_integral_is_that_of_both_sides_whatever_the_candidate_s_clock_says(
+        self, box, body, overran
+    ):
+        before = """
+import signal, time
+import numpy as np
+
+def stop():
+    signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    time.process_time = time.perf_counter = time.thread_time = lambda: 0.0
+
+def burn(seconds, now=time.process_time):
+    end = now() + seconds
+    while now() < end:
+        pass
+"""
+        source = ON_THE_LINE.format(before=before, body=f"value = quad(f, a, b)[0]; {body}")
+        good, slow = judged(SEED, box), judged(source, box, cpu_s=0.5)
+        assert slow.metrics["overran"] == overran
+        for problem, plain, after in zip(PROBLEMS[TEST], good.cases, slow.cases, strict=True):
+            assert after == (0.0 if overran and problem.a == -math.inf else plain)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "box.problem(number + 1)(0.5)",  # to work on the next one in the time of this one
+            "box.problem(number - 1)(0.5)",  # or on the one before in the time of this one
+            "box.hand_in(number, 1.0)",  # to be done with this one, and still at it
+        ],
+    )
+    def test_no_problem_is_touched_out_of_its_turn(self, box, body):
+        source = f"""
+from scipy.integrate import quad
+number = 0
+
+def integrate(f, a, b):
+    global number
+    inside = dict(zip(f.__code__.co_freevars, (cell.cell_contents for cell in f.__closure__)))
+    box = inside["self"]
+    if number == 5:
+        {body}
+    number += 1
+    return quad(f, a, b)[0]
+"""
+        outcome = judged(source, box)
+        assert outcome.status == "crashed"
+        assert "answers no more" in outcome.reason
+
+    def test_it_has_one_process_and_one_thread_by_whose_clock_its_time_is_told(self, box):
+        before = """
+import os, threading
+
+def tried(start):
+    try:
+        start()
+    except (OSError, RuntimeError):
+        return
+    os._exit(0)
+"""
+        body = "tried(os.fork); tried(threading.Thread(target=int).start); return quad(f, a, b)[0]"
+        assert judged(ON_THE_LINE.format(before=before, body=body), box).cases == judged(SEED, box).cases
 
     def test_outside_of_the_interval_there_is_nothing_and_no_harm(self, box):
         asking = "import numpy as np\n\n" + SEED.replace(

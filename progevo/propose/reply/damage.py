@@ -97,17 +97,17 @@ def broken(nothing: Nothing, text: str, judge: Judge, finding: Finding | None) -
     blocks = fenced(text)
     if blocks and not any(block.text.strip() for block in blocks):
         return "empty", "a code block without code"
-    if not judge.mentions(near) and sentences >= max(1, len(lines) - indented) * 0.5 and not indented:
+    if not judge.names(near) and sentences >= max(1, len(lines) - indented) * 0.5 and not indented:
         if _REFUSAL.search(text):
             return "refusal", "the model declines"
         return ("question", "the model asks back") if text.rstrip().endswith(("?", "？")) else ("prose", "no code")
-    if _REFUSAL.search(text) and not judge.mentions(near):
+    if _REFUSAL.search(text) and not judge.names(near):
         return "refusal", "the model declines"
     if _PYTHON2.search(message):
         return "python2", message
     if _LANGUAGES.search(near) and not re.search(rf"^\s*(?:async )?def {re.escape(judge.entrypoint)}\b", near, re.M):
         return "other_language", message
-    if not judge.mentions(near) and not whole_but_for(near, finding):
+    if not judge.names(near) and not whole_but_for(near, finding):
         return ("question", "the model asks back") if text.rstrip().endswith("?") else ("pseudocode", message)
     if not nothing.closed and ends_open(near, finding):
         return "cut", "the text ends within the program"

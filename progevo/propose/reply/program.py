@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from progevo.edit import regions, rewrite
+from progevo.errors import ConfigError
 from progevo.gate.entrypoint import last_binding
 from progevo.gate.text import parse
 from progevo.gate.verdict import Finding
@@ -86,7 +87,12 @@ class Judge:
 
     def mentions(self, text: str) -> bool:
         """Whether a text speaks of the entry point as something defined (with regions: whether it may be meant)."""
-        return self.confined or re.search(rf"(?<![^\W\d_]){re.escape(self.entrypoint)}\s*[(（=:]", text) is not None
+        return self.confined or self.names(text)
+
+    def names(self, text: str) -> bool:
+        """Whether a text speaks of the entry point, or of what the parent's regions bind, as something defined."""
+        names = "|".join(map(re.escape, sorted({self.entrypoint, *self.inside})))
+        return re.search(rf"(?<![^\W\d_])(?:{names})\s*[(（=:]", text) is not None
 
     def look(self, text: str) -> Sight:
         """What a text is."""
@@ -127,7 +133,10 @@ class Judge:
 
         Without this a usage example, or a word that parses, would do.
         """
-        if "EVOLVE-BLOCK" in text:
+        try:
+            if regions(text):
+                return True
+        except ConfigError:  # markers of its own, if not in pairs
             return True
         tree = self.tree(textwrap.dedent(text))
         return not isinstance(tree, ast.Module) or not self.inside or bool(bindings(tree) & self.inside)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import importlib.util
 import random
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +30,8 @@ def _beside(name: str) -> ModuleType:
 
 corpus = _beside("programs")
 PROGRAMS = corpus.PROGRAMS
+#: Kinds of replies without a line of code.
+NO_CODE = ("empty", "filler", "no_program", "refusal", "question", "prose")
 names = pytest.mark.parametrize("name", PROGRAMS)
 
 
@@ -45,6 +49,40 @@ def tree(source: str) -> str | None:
         return ast.dump(ast.parse(source, "<candidate>"))
     except (SyntaxError, ValueError):
         return None
+
+
+HEAD, ORDER, SOLVE = re.split(r"(?=^def )", corpus.PARENT, flags=re.MULTILINE)
+START, END = "# EVOLVE-BLOCK-START\n", "# EVOLVE-BLOCK-END\n"
+#: The parent with the entry point in a region, or beside one; a child of it; what that gives for 4, 9 and 25 up to 9.
+MARKED = {
+    "inside": (f"{HEAD}{ORDER}{START}{SOLVE}{END}", ("total = 0.0", "total = 0.5"), 5.5),
+    "outside": (f"{HEAD}{START}{ORDER.rstrip()}\n{END}\n\n{SOLVE}", ("list(values)", "list(values)[:1]"), 2.0),
+}
+
+
+@pytest.mark.parametrize("where", MARKED)
+class TestMarkedParent:
+    @pytest.mark.parametrize(
+        "kind",
+        # What is not read here is not read wrongly either: it is damaged.
+        [kind for kind in (*corpus.ENVELOPES, *corpus.WRAPPED) if kind not in ("shell after", "only a closing fence")],
+    )
+    def test_a_wrapping_is_never_taken_for_what_belongs_inside(self, kind, where):
+        """A JSON object, for one, is an expression, and would do as a region's inside if nobody looked."""
+        parent, change, right = MARKED[where]
+        child = parent.replace(*change)
+        make = corpus.ENVELOPES.get(kind) or corpus.WRAPPED[kind]
+        reply = read_text(make(child), entrypoint="solve", parent=parent, finish_reason="stop")
+        if kind != "carriage returns":  # markers stand on lines that end as Python's do
+            assert same(reply.source, child)
+        namespace: dict[str, Any] = {}
+        exec(compile(reply.source, "<candidate>", "exec"), namespace)
+        assert namespace["solve"]([4.0, 9.0, 25.0], 9.0) == right
+
+    @pytest.mark.parametrize("text", [text for text, (kind, _) in corpus.NO_PROGRAM.items() if kind in NO_CODE])
+    def test_what_holds_no_code_is_called_the_same(self, text, where):
+        reply = read_text(text, entrypoint="solve", parent=MARKED[where][0], finish_reason="stop")
+        assert (reply.kind, reply.fault) == corpus.NO_PROGRAM[text]
 
 
 class TestWrapping:
