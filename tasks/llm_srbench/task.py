@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -165,7 +166,7 @@ def discover_domain(source: Source, name: str, chosen: Sequence[Problem]) -> Dom
         evaluator=Discovery({SEARCH: search, TEST: test}, cpu_s=PROBLEM_CPU_S),
         data=DataSource(
             source=source.about,
-            sha256=chosen[0].sha256 if len(chosen) == 1 else None,
+            sha256=hashlib.sha256("".join(each.sha256 for each in chosen).encode()).hexdigest(),
             rows=sum(len(each.train) for each in chosen),
         ),
         moves=MOVES,
