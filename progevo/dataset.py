@@ -52,7 +52,12 @@ class Dataset:
 
 def folder(dataset: Dataset) -> Path:
     """The folder of a dataset, in the data folder."""
-    return data_folder() / dataset.name
+    return folder_of(dataset.name)
+
+
+def folder_of(name: str) -> Path:
+    """The folder of the data of a name, whether it is there or not."""
+    return data_folder() / name
 
 
 def data_folder() -> Path:

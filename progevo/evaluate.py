@@ -96,7 +96,8 @@ def confine(domain: Domain, candidate: Candidate, split: str, sandbox: Sandbox) 
         execution = try_out(domain.evaluator, split, job, lambda run: _run(sandbox, run))
         if execution.status != "ok" or execution.answer is None:
             return _failed(execution)
-        return _scored(domain, split, execution.answer, execution)
+        answer = replace(execution.answer, source=candidate.program.source)
+        return _scored(domain, split, answer, execution)
 
 
 def job_of(domain: Domain, program: Program, split: str) -> Job:
@@ -145,6 +146,7 @@ def _scored(domain: Domain, split: str, answer: Answer, execution: Execution) ->
         score=score.score,
         metrics=score.metrics,
         cases=score.cases,
+        reason=clean(score.note, 500),
         log_tail=execution.log_tail,
         usage=execution.usage,
         answer_id=_answer_id(answer),
@@ -167,6 +169,7 @@ def _plain(score: Score) -> Score:
         score=float(score.score),
         metrics={str(name): float(value) for name, value in score.metrics.items()},
         cases=tuple(map(float, score.cases)),
+        note=score.note,
     )
     if not math.isfinite(plain.score):
         raise BadOutput(f"its score is {plain.score}, which is not a finite number")

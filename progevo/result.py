@@ -175,6 +175,7 @@ def _worth(record: Record, node: Node) -> dict[str, Json]:
         "search": start.metric.value(searched.score) if searched.ok else None,
         "test": start.metric.value(math.fsum(run.score for run in runs) / len(runs)) if whole else None,
         "test_status": runs[-1].status if runs else None,
+        "test_reason": runs[-1].reason or None if runs else None,
         "test_metrics": _metrics(runs) if whole else None,
     }
 

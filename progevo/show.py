@@ -62,6 +62,8 @@ def result_lines(result: dict[str, Any]) -> list[str]:
     if beside := [name for name in before if name in after and None not in (before[name], after[name])]:
         both = (f"{name} {before[name]:.5g} and {after[name]:.5g}" for name in beside)
         lines.append(f"  seed and best on test: {', '.join(both)}")
+    both_told = (("seed", seed), ("best", found))
+    lines += [f"  {word} on test: {told['test_reason']}" for word, told in both_told if told["test_reason"]]
     if result["reply_damage"]["drawn"]:
         lines += damage_lines(result["reply_damage"])[:2]
     if islands := result.get("islands"):

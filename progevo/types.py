@@ -229,6 +229,8 @@ class Answer:
     counts: tuple[Count, ...] = ()
     #: What the stopwatch of each run has measured; one run has one.
     timings: tuple[Timing, ...] = ()
+    #: No claim either: the text of the program that answered.
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +241,8 @@ class Score:
     metrics: Mapping[str, float] = field(default_factory=dict)
     #: One value per case, in the metric's own terms (squared errors for an RMSE).
     cases: tuple[float, ...] = ()
+    #: In a few words, why a metric is missing (NaN), where one is.
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,30 @@ def test_a_reason_that_quotes_the_candidate_is_cut_and_cleaned(toy):
     assert not set(reason) & {"\x1b", "\x07"}
 
 
+def test_a_scorer_is_given_the_text_of_the_program_and_may_say_what_is_missing(toy):
+    told = []
+
+    def score(split, answer):
+        told.append(answer.source)
+        return Score(score=1.0, metrics={"m": math.nan}, note="x" * 1000 + "m needs\x1b[31m a package")
+
+    outcome = scored(toy, score)
+    assert told == [SEED.program.source]
+    assert (outcome.status, outcome.score) == ("ok", 1.0)
+    assert outcome.reason.endswith("a package")
+    assert "\x1b" not in outcome.reason
+    assert len(outcome.reason) <= 510
+
+
+def test_the_text_of_a_program_is_no_part_of_its_answer(toy):
+    other = Candidate(program=Program("def solve(x):\n    return 1\n"), origin="test")
+    domain = toy(evaluator=Scoring(lambda split, answer: Score(score=1.0)))
+    assert (
+        evaluate(domain, SEED, "search", Answering()).answer_id
+        == evaluate(domain, other, "search", Answering()).answer_id
+    )
+
+
 def test_addresses_do_not_make_equal_runs_differ(toy):
     def refuse(split, answer):
         raise BadOutput(f"not a number: {object()!r}")

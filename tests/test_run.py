@@ -19,6 +19,7 @@ from progevo.journal import FILE, read_run
 from progevo.run import Silence
 from progevo.sandbox import Confinement
 from progevo.sandbox.probe import open_sandbox
+from progevo.show import result_lines
 from progevo.types import Answer, Execution
 
 
@@ -70,8 +71,8 @@ def test_a_run_writes_its_folder_and_keeps_search_and_test_apart(tmp_path, toy):
     assert result["seed_program"]["search"] == 100.0
     assert result["seed_program"]["test"] == 121.0
     assert result["best"] == {
-        "id": Program(answers(10)).id, "node": 1, "search": 0.0, "test": 1.0, "test_status": "ok", "test_metrics": {},
-        "file": "best.py",
+        "id": Program(answers(10)).id, "node": 1, "search": 0.0, "test": 1.0, "test_status": "ok", "test_reason": None,
+        "test_metrics": {}, "file": "best.py",
     }  # fmt: skip
     assert result["gain"]["search"] == 100.0
     assert result["gain"]["test"] == 120.0
@@ -82,6 +83,20 @@ def by_case(found):
     """A score with a value a case, and one metric beside it."""
     cases = tuple(float(value) for value in found[0])
     return Score(score=sum(cases), cases=cases, metrics={"largest": max(cases)})
+
+
+def test_a_figure_that_is_missing_says_why(tmp_path, toy):
+    def missing(split, found):
+        note = "m is unknown: it needs a package" if split == TEST else ""
+        return Score(score=-((found[0] - 10.0) ** 2), metrics={"m": math.nan}, note=note)
+
+    evaluator = Calls(cases={SEARCH: [0], TEST: [0]}, score=missing)
+    result = run(toy(evaluator=evaluator), proposer=Scripted([answers(10)]), iterations=1, out=tmp_path / "r")
+    for name in ("seed_program", "best"):
+        assert result[name]["test_metrics"] == {"m": None}
+        assert result[name]["test_reason"] == "m is unknown: it needs a package"
+    assert "  best on test: m is unknown: it needs a package" in result_lines(result)
+    assert result["top"][0]["test_reason"] == result["best"]["test_reason"]
 
 
 @pytest.mark.parametrize(

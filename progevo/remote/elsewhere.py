@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from progevo.domain import Domain
+from progevo.domain import Domain, Trial
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.execute import LOST, lost
 from progevo.fingerprint import content_id, drift, fingerprint, listed, versions
@@ -143,9 +143,10 @@ def elsewhere(executor: Executor | str, sandbox: str | Sandbox, domain: Domain) 
         return None
     from concurrent.futures import ProcessPoolExecutor  # only here: it takes its time
 
-    if isinstance(executor, ProcessPoolExecutor):
+    if isinstance(executor, ProcessPoolExecutor) or domain.reference is not None:
         _check_findable(domain)
-    return _opened(Pool(executor), domain, sandbox) if domain.reference is not None else None
+        return _opened(Pool(executor), domain, sandbox)
+    return None
 
 
 def _opened(crew: Crew, domain: Domain, form: str) -> Elsewhere:
@@ -157,6 +158,11 @@ def _opened(crew: Crew, domain: Domain, form: str) -> Elsewhere:
 
 
 def _check_findable(domain: Domain) -> None:
+    if domain.exclusive or isinstance(getattr(domain.evaluator, "unsealed", domain.evaluator), Trial):
+        raise ConfigError(
+            f"a candidate of the task {domain.name!r} is timed, or takes several runs: it runs on this machine"
+            " (--executor local)"
+        )
     if domain.reference is None:
         raise ConfigError(
             f"the task {domain.name!r} was not found by find_domain, so another process could not find it either:"

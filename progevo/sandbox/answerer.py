@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,17 @@ class Answerer:
         """What it has to say. For when every copy of the candidate's end is closed: only then does it stop."""
         header, arrays = wire.decode(self._exactly(wire.LENGTH.unpack(self._exactly(wire.LENGTH.size))[0]))
         if "counted" in header:
-            return Found(counts=tuple(itertools.starmap(_count, zip(header["counted"], arrays[0], strict=True))))
+            counts = [
+                Count(
+                    calls=calls,
+                    refused=refused,
+                    cpu_s=cpu_s,
+                    candidate_cpu_s=candidate_cpu_s,
+                    value=None if candidate_cpu_s is None else value,
+                )
+                for (calls, refused, cpu_s, candidate_cpu_s), value in zip(header["counted"], arrays[0], strict=True)
+            ]
+            return Found(counts=tuple(counts))
         output, seconds = self._exactly(header["follows"]), header["seconds"]
         if header["stopped"] is not None:
             return Found(stopped=(header["stopped"]["status"], header["stopped"]["reason"]))
@@ -127,12 +137,6 @@ class Answerer:
         self._process.kill()
         self._process.wait()
         self.control.close()
-
-
-def _count(counted: Sequence[Any], value: float) -> Count:
-    calls, refused, cpu_s, candidate_cpu_s = counted
-    handed_in = None if candidate_cpu_s is None else value
-    return Count(calls=calls, refused=refused, cpu_s=cpu_s, candidate_cpu_s=candidate_cpu_s, value=handed_in)
 
 
 class Talk:
@@ -168,9 +172,9 @@ class Talk:
                     os.sched_setaffinity(pid, {self._answerer.core})
         with self._answerer.serve(self._partner, self._most_bytes) as channel:
             self._begun = True
-            if isinstance(self._partner, BlackBox) and self._partner.in_turn:  # before the candidate can write there
-                channel.sendall(blackbox.PID.pack(cell.candidate))
             with contextlib.suppress(OSError):  # a cell that is gone is noticed by whoever watches it
+                if isinstance(self._partner, BlackBox) and self._partner.in_turn:
+                    channel.sendall(blackbox.PID.pack(cell.candidate))  # before the candidate can write there
                 socket.send_fds(cell.channel, [b"b"], [channel.fileno()])
 
     def stopped(self) -> bool:

@@ -175,16 +175,13 @@ def end_of(pid: int) -> bytes:
 
 
 def stand_alone(control: socket.socket, channel: socket.socket, surroundings: Surroundings) -> NoReturn:
-    """Becomes the candidate without a supervisor beside it: how it ends, and what it costs, the host sees itself.
-
-    It keeps `control`, whose end tells the host of its own.
-    """
+    """Becomes the candidate without a supervisor beside it: how it ends, and what it costs, the host sees itself."""
     import multiprocessing  # only here: it takes its time
 
     # Thread pools hold semaphores, which by any other method take a process of their own to look after them.
     multiprocessing.set_start_method("fork", force=True)
     control.sendall(STARTED)
-    become_candidate(surroundings, channel, control)
+    become_candidate(surroundings, channel)
 
 
 def collect_orphans(candidate: int) -> None:
@@ -202,13 +199,13 @@ def leave_keyrings() -> None:
         sys.exit(f"no session keyring: {os.strerror(ctypes.get_errno())}")
 
 
-def become_candidate(surroundings: Surroundings, channel: socket.socket, *kept: socket.socket) -> NoReturn:
+def become_candidate(surroundings: Surroundings, channel: socket.socket) -> NoReturn:
     """Confines this process, reads the program, runs it, sends the answer, and never returns."""
     if os.getsid(0) != os.getpid():
         os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    close_descriptors({1, 2, channel.fileno(), *(each.fileno() for each in kept)})
+    close_descriptors({1, 2, channel.fileno()})
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
     set_limits(read_frame(channel)["limits"])
     set_dumpable(True)

@@ -200,7 +200,7 @@ class Jailed(Cell):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def finish(self) -> None:
-        self.kill()  # `control` is at its end with the process
+        self.kill()
 
     def end(self) -> None:
         if self._process.returncode is not None:
@@ -257,12 +257,11 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def settle(ending: Ending, cell: Jailed) -> None:
-    """Puts what the host has seen in the place of what the process says of itself, which may be the candidate."""
+    """Says how it ended and what it cost, as the host has seen it: there is nobody else who could tell."""
     ending.usage = dataclasses.replace(ending.usage, cpu_s=cell.cpu_s, max_rss_bytes=cell.max_rss_bytes)
-    if ending.verdict not in ("ended", "vanished"):
+    if ending.verdict != "vanished":
         return
-    # On `control` the process speaks of itself.
-    ending.fault, ending.verdict, ending.end = "", "ended", {"exit": cell.exit_code}
+    ending.verdict, ending.end = "ended", {"exit": cell.exit_code}
 
 
 def refused_limits(python: list[str]) -> dict[str, str]:

@@ -73,22 +73,23 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
     ending, log = Ending(), Log(cell)
     started = time.monotonic()
     deadline, poll, answered = started + STARTUP_S, started, 0.0
+    #: Where more may be said. Where nobody tells how a candidate ended, its own silence does.
+    speaking = {cell.control, cell.channel}
     with selectors.DefaultSelector() as selector:
         for stream in (cell.control, cell.channel, *cell.streams):
             selector.register(stream, selectors.EVENT_READ)
         if talk.bell is not None:
             selector.register(talk.bell, selectors.EVENT_READ)
         while True:
-            finished = False
             for key, _ in selector.select(max(0.0, min(deadline, poll) - time.monotonic())):
                 if key.fileobj is talk.bell:
                     selector.unregister(talk.bell)
                     if talk.stopped():
-                        ending.verdict, finished = "stopped", True
-                        break
+                        ending.verdict = "stopped"
                 elif key.fileobj is cell.channel:
                     if not _listen(cell, answers, ending):
                         selector.unregister(cell.channel)
+                        speaking.discard(cell.channel)
                         if ending.body is not None or ending.flaw:
                             # The clock stands; to end it takes its time where it holds much memory.
                             answered = time.monotonic()
@@ -97,8 +98,9 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                 elif key.fileobj is not cell.control:
                     if not log.take(key.fd):
                         selector.unregister(key.fileobj)
-                elif _hear(cell, words, ending):
-                    finished = True
+                elif not _hear(cell, words, ending):
+                    selector.unregister(cell.control)
+                    speaking.discard(cell.control)
                 elif ending.verdict == "vanished" and job:
                     cell.begin()
                     account.add(cell)
@@ -108,7 +110,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                     talk.hand_over(cell)
                     job, started = b"", time.monotonic()
                     deadline, poll = started + limits.wall_s, started + _room_s(limits)
-            if finished:
+            if ending.verdict in ("ended", "stopped") or not speaking:
                 break
             if log.size > limits.output_bytes:
                 ending.verdict = "output_limit"
@@ -186,7 +188,7 @@ def _room_s(limits: Limits, used_s: float = 0.0, memory: int = 0) -> float:
 
 
 def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
-    """Takes what is said on `control` into `ending`; whether that was the last word."""
+    """Takes what is said on `control` into `ending`. Whether there may be more of it."""
     try:
         data = cell.control.recv(1 << 16)
         for body in reader.feed(data):
@@ -197,13 +199,13 @@ def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
                 ending.refused = header["limits"]
             elif header.get("kind") == "ended":
                 ending.verdict, ending.end = "ended", header
-                return True
-        return not data
+                return False
+        return bool(data)
     except wire.WireError as error:
         ending.fault = str(error)
-    except OSError:
+    except OSError:  # it has hung up
         pass
-    return True
+    return False
 
 
 def _listen(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from progevo.domain import SEARCH, TEST
+from progevo.domain import SEARCH, TEST, find_domain
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.evaluate import job_of
 from progevo.fingerprint import content_id, fingerprint, versions
@@ -267,6 +267,8 @@ def test_what_cannot_go_elsewhere_is_refused():
         run(slow_task(), executor="dask://there:1", sandbox=StandIn())
     with ProcessPoolExecutor(1) as pool, pytest.raises(ConfigError, match="was not found by find_domain"):
         run(plain_task(), executor=pool)
+    with pytest.raises(ConfigError, match=r"'algotune/\w+' is timed"):
+        run(find_domain("algotune"), executor="dask://there:1")
 
 
 def test_a_person_s_own_pool_of_processes_gives_the_same_result(tmp_path):
