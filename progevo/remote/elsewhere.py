@@ -158,9 +158,9 @@ def _opened(crew: Crew, domain: Domain, form: str) -> Elsewhere:
 
 
 def _check_findable(domain: Domain) -> None:
-    if domain.exclusive or isinstance(getattr(domain.evaluator, "unsealed", domain.evaluator), Trial):
+    if isinstance(getattr(domain.evaluator, "unsealed", domain.evaluator), Trial):
         raise ConfigError(
-            f"a candidate of the task {domain.name!r} is timed, or takes several runs: it runs on this machine"
+            f"the task {domain.name!r} takes several runs of a candidate, which no order names: run it on this machine"
             " (--executor local)"
         )
     if domain.reference is None:

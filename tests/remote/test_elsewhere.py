@@ -267,8 +267,11 @@ def test_what_cannot_go_elsewhere_is_refused():
         run(slow_task(), executor="dask://there:1", sandbox=StandIn())
     with ProcessPoolExecutor(1) as pool, pytest.raises(ConfigError, match="was not found by find_domain"):
         run(plain_task(), executor=pool)
-    with pytest.raises(ConfigError, match=r"'algotune/\w+' is timed"):
-        run(find_domain("algotune"), executor="dask://there:1")
+    timed = find_domain("algotune")
+    with pytest.raises(ConfigError, match="nothing else with them"):
+        run(timed, executor="dask://there:1")
+    with pytest.raises(ConfigError, match="takes several runs of a candidate"):
+        run(replace(timed, exclusive=False), executor="dask://there:1")
 
 
 def test_a_person_s_own_pool_of_processes_gives_the_same_result(tmp_path):
