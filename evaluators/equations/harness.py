@@ -95,7 +95,7 @@ def fit_by_starts(equation: Equation, target: Any, rng: Any) -> Any:
     rows = np.sort(rng.permutation(equation.rows)[:SOME_ROWS])
     some, some_target = equation.over(rows), target[rows]
     used = parameters_of(some, rng)
-    starts = [np.ones(PARAMETERS), *(drawn(rng, some.columns) for _ in range(STARTS - 1))]
+    starts = [np.ones(PARAMETERS), *(a_start(rng, some.columns) for _ in range(STARTS - 1))]
     if not used:
         return starts[0]
     first = []
@@ -108,7 +108,7 @@ def fit_by_starts(equation: Equation, target: Any, rng: Any) -> Any:
     return min(last, key=lambda found: found[0])[1]
 
 
-def drawn(rng: Any, columns: list[Any]) -> Any:
+def a_start(rng: Any, columns: list[Any]) -> Any:
     """Parameters to start from, each of a kind drawn for itself.
 
     About one; of either sign and from a tenth to ten; a value of an input, as an offset has; or the inverse of an
@@ -125,7 +125,7 @@ def drawn(rng: Any, columns: list[Any]) -> Any:
 def parameters_of(equation: Equation, rng: Any) -> list[int]:
     """Which parameters make a difference anywhere near three points."""
     used: set[int] = set()
-    for point in (np.ones(PARAMETERS), drawn(rng, equation.columns), drawn(rng, equation.columns)):
+    for point in (np.ones(PARAMETERS), a_start(rng, equation.columns), a_start(rng, equation.columns)):
         before = equation(point)
         for each in set(range(PARAMETERS)) - used:
             moved = point.copy()

@@ -156,7 +156,7 @@ LEAVE = """
 import os
 def solve(x):
     found, changed = [], []
-    for place in {line.split()[4] for line in open('/proc/self/mountinfo')}:
+    for place in {line.split()[4].replace(chr(92) + '040', ' ') for line in open('/proc/self/mountinfo')}:
         if place in ('/tmp', '/dev/shm') or place.startswith(('/proc', '/dev/shm/')):
             continue
         found += [place] if os.stat(place).st_mtime == 4711 else []
