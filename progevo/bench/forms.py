@@ -142,17 +142,18 @@ class Boxed:
         taken = time.perf_counter()
         if self._ahead:
             until_readable(cell.control)
-        ready, child = time.perf_counter(), cell.pid
+        child, ready = cell.pid, time.perf_counter()
         ending = self._watch(cell)
-        cpu_s = 0.0
-        if isinstance(self.source, Zygote):
-            # The dead first process waits for the nursery to collect it: its last figure stands.
-            zygote_s = self._zygote_cpu_s()
-            cpu_s = zygote_s - self._zygote_s + _own_cpu_s(child) + (ending.usage.cpu_s or 0.0)
-            self._zygote_s = zygote_s
         cell.close()
         done = time.perf_counter()
+        cpu_s = time.thread_time() - host_s
+        if isinstance(self.source, Zygote):  # to look costs time of its own, which is no candidate's
+            # The dead first process waits for the nursery to collect it: its last figure stands.
+            zygote_s = self._zygote_cpu_s()
+            cpu_s += zygote_s - self._zygote_s + _own_cpu_s(child) + (ending.usage.cpu_s or 0.0)
+            self._zygote_s = zygote_s
         cpu_s += _collected_s() - dead_s
+        host_s = time.thread_time()
         self._prepare()
         cpu_s += time.thread_time() - host_s
         return Cost(wall_s=(taken - started) + (done - ready), cpu_s=cpu_s)
