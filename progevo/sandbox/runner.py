@@ -207,10 +207,14 @@ def become_candidate(surroundings: Surroundings, channel: socket.socket) -> NoRe
     signal.signal(signal.SIGINT, signal.default_int_handler)
     close_descriptors({1, 2, channel.fileno()})
     os.open(os.devnull, os.O_RDONLY)  # takes number 0, the lowest free one: standard input is at its end at once
-    set_limits(read_frame(channel)["limits"])
-    set_dumpable(True)
+    set_dumpable(True)  # so that its files in /proc are its own
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as adjust:
         adjust.write(b"1000")  # where memory runs out, the kernel ends candidates first
+    random.seed(surroundings.seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(surroundings.seed)
+    # All above is done by a child that waits; from here on somebody waits for it.
+    set_limits(read_frame(channel)["limits"])
     job = read_frame(channel)
     extra = [receive_partner(channel, **job["outside"])] if job.get("outside") else []
     try:
@@ -237,9 +241,6 @@ def receive_partner(channel: socket.socket, kind: str, arity: int = 0) -> blackb
 def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.BlackBox | stopwatch.Stopwatch) -> bytes:
     """The frame that holds the candidate's answer."""
     harness = surroundings.harness
-    random.seed(surroundings.seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(surroundings.seed)
     # Without an entry point the harness gets the text, and runs it itself.
     entry = program(job) if job["entrypoint"] else job["source"]
     try:

@@ -352,6 +352,11 @@ def solve(x):
     assert box.run(job("import ctypes\ndef solve(x): ctypes.string_at(0)")).reason.startswith("killed by SIGSEGV")
 
 
+def test_where_memory_runs_out_candidates_go_first(box):
+    look = "def solve(x): return open('/proc/self/oom_score_adj').read().strip()"
+    assert box.run(job(look)).answer.value == "1000"
+
+
 def test_a_frame_in_pieces_two_frames_and_a_child_that_answers_count_as_they_come(box):
     """The candidate has the socket to the host. What it sends there itself is its answer, for what that is worth."""
     send = """
