@@ -117,7 +117,7 @@ class Cell:
                 with open(f"/proc/{pid}/stat", "rb") as file:
                     # Behind the command's name, which may hold anything: from the state, field 3 of proc(5), on.
                     facts = file.read().rpartition(b")")[2].split()
-                with open(f"/proc/{pid}/statm", "rb") as file:
+                with open(f"/proc/{_with_memory(pid, facts[0])}/statm", "rb") as file:
                     _, resident, shared, *_ = map(int, file.read().split())
                 user, system, children_user, children_system = map(int, facts[11:15])
                 self._cpu_s[pid, facts[19]] = (user + system) / TICKS
@@ -142,7 +142,8 @@ class Cell:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process = psutil.Process(pid)
                 try:
-                    memory += process.memory_full_info().pss
+                    # Nothing for one whose first thread has ended before the others.
+                    memory += process.memory_full_info().pss or _bytes_of_threads(pid)
                 except psutil.AccessDenied:
                     memory += process.memory_info().rss - process.memory_info().shared
         return memory
@@ -180,6 +181,24 @@ class Cell:
             assert number is not None
             self._numbers[process] = int(number[1])
         return self._numbers[process] if self._numbers[process] > 0 else None
+
+
+def _with_memory(pid: int, state: bytes) -> str:
+    """Where the kernel says how much memory a process has: its first thread may have ended before the others."""
+    if state == b"Z":
+        for thread in reversed(os.listdir(f"/proc/{pid}/task")):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/statm", "rb") as file:
+                if not file.read().startswith(b"0 "):
+                    return f"{pid}/task/{thread}"
+    return str(pid)
+
+
+def _bytes_of_threads(pid: int) -> int:
+    """Memory of a process whose first thread has ended: an upper bound."""
+    with contextlib.suppress(OSError), open(f"/proc/{_with_memory(pid, b'Z')}/statm", "rb") as file:
+        _, resident, shared, *_ = map(int, file.read().split())
+        return (resident - shared) * PAGE_BYTES
+    return 0
 
 
 Held = TypeVar("Held", bound=Cell)

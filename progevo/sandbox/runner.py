@@ -104,7 +104,8 @@ def open_control(*others: socket.socket) -> socket.socket:
 
 def prepare(told: dict[str, Any]) -> Surroundings:
     """Imports the harness and what the profile names: trusted code, before a byte of a candidate."""
-    sys.path.remove(str(Path(__file__).parent))
+    here = str(Path(__file__).parent)
+    sys.path[:] = [place for place in sys.path if place != here]  # the zygote's files have put it there as well
     sys.path.extend(told["packages"])
     for name in told["preload"]:
         with contextlib.suppress(ModuleNotFoundError):

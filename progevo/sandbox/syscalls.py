@@ -154,6 +154,8 @@ MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
 
 #: CLONE_NEW* but CLONE_NEWTIME, which clone takes for a signal number: cgroup, UTS, IPC, user, PID, network, mount.
 NEW_NAMESPACES = 0x7E020000
+#: A child of one's parent, which for a warm candidate is the zygote: nobody would watch over it, nor wait for it.
+CLONE_PARENT = 0x00008000
 AF_UNIX = 1
 #: What `fcntl` does to a descriptor of one's own, or only asks: F_DUPFD, GETFD, SETFD, GETFL, SETFL, GETLK, SETOWN,
 #: GETOWN, SETSIG, GETSIG, SETOWN_EX, GETOWN_EX, OFD_GETLK, GETLEASE, DUPFD_QUERY, CREATED_QUERY, DUPFD_CLOEXEC,
@@ -206,7 +208,7 @@ def instructions(column: int, refused: list[tuple[int, int | None]]) -> list[Ins
     allow, granted = answer(ALLOW), answer(ERROR | 0)
     program += when(JUMP_EQUAL, FLOCK[column], granted)
     command = [load(1), *any_of(LOCKS, granted), *any_of(DESCRIPTOR, allow), *refuse]
-    flags = [load(0), *when(JUMP_ANY_BIT, NEW_NAMESPACES, refuse), *allow]
+    flags = [load(0), *when(JUMP_ANY_BIT, NEW_NAMESPACES | CLONE_PARENT, refuse), *allow]
     family = [load(0), *unless(JUMP_EQUAL, AF_UNIX, refuse), *allow]
     request = [load(1), *any_of(TERMINAL, refuse), *any_of(REQUESTS, allow), *answer(ERROR | errno.ENOTTY)]
     # Limits of one's own only: those of the supervisor, of the same uid, would end it.

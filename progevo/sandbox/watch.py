@@ -87,7 +87,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                     if talk.stopped():
                         ending.verdict = "stopped"
                 elif key.fileobj is cell.channel:
-                    if not _listen(cell, answers, ending):
+                    if _listen(cell, answers, ending) is False:
                         selector.unregister(cell.channel)
                         speaking.discard(cell.channel)
                         if ending.body is not None or ending.flaw:
@@ -96,8 +96,9 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                             deadline, poll = answered + STARTUP_S, math.inf
                             cell.finish()
                 elif key.fileobj is not cell.control:
-                    if not log.take(key.fd):
-                        selector.unregister(key.fileobj)
+                    with contextlib.suppress(BlockingIOError):  # it can open the pipe's other end, and take back
+                        if not log.take(key.fd):
+                            selector.unregister(key.fileobj)
                 elif not _hear(cell, words, ending):
                     selector.unregister(cell.control)
                     speaking.discard(cell.control)
@@ -108,6 +109,8 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                     with contextlib.suppress(OSError):
                         cell.channel.sendall(job)
                     talk.hand_over(cell)
+                    # Readable need not mean that anything can be read: a byte out of band, or one that it takes back.
+                    cell.channel.setblocking(False)
                     job, started = b"", time.monotonic()
                     deadline, poll = started + limits.wall_s, started + _room_s(limits)
             if ending.verdict in ("ended", "stopped") or not speaking:
@@ -157,9 +160,11 @@ class Log:
         self._streams = cell.streams
         self._tails = {stream.fileno(): b"" for stream in cell.streams}
         self.size = 0
+        for stream in cell.streams:
+            os.set_blocking(stream.fileno(), False)
 
     def take(self, descriptor: int) -> bool:
-        """Takes what has come; whether more may come."""
+        """Takes what has come; whether more may come. Raises `BlockingIOError` where nothing is there."""
         data = os.read(descriptor, 1 << 16)
         self._tails[descriptor] = (self._tails[descriptor] + data)[-TAIL_BYTES:]
         self.size += len(data)
@@ -168,7 +173,6 @@ class Log:
     def rest(self) -> bytes:
         """The two ends, one after the other, with what is left in the pipes now that their writers are gone."""
         for stream in self._streams:
-            os.set_blocking(stream.fileno(), False)
             with contextlib.suppress(OSError):
                 while self.take(stream.fileno()):
                     pass
@@ -208,8 +212,10 @@ def _hear(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
     return False
 
 
-def _listen(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
-    """Takes what the candidate has sent into `ending`: its first frame counts. Whether there may be more of it."""
+def _listen(cell: Cell, reader: wire.Reader, ending: Ending) -> bool | None:
+    """Takes what the candidate has sent into `ending`: its first frame counts. Whether there may be more of it; `None`
+    where nothing was there.
+    """
     if ending.body is not None or ending.flaw:
         return False
     try:
@@ -220,7 +226,9 @@ def _listen(cell: Cell, reader: wire.Reader, ending: Ending) -> bool:
         return bool(data)
     except wire.WireError as error:
         ending.flaw = str(error)
-    except OSError:  # it has hung up, or has sent nothing more
+    except BlockingIOError:  # nothing there yet, whatever was announced
+        return None
+    except OSError:  # it has hung up
         pass
     return False
 

@@ -92,9 +92,11 @@ class Reader:
     def feed(self, data: bytes) -> list[bytes]:
         """The bodies that `data` completes. Raises `WireError` as soon as a frame announces too many bytes."""
         self._buffer += data
-        bodies = []
+        bodies: list[bytes] = []
         while len(self._buffer) >= LENGTH.size:
             (size,) = LENGTH.unpack_from(self._buffer)
+            if size > self.limit and bodies:
+                break  # what is whole counts, in however many pieces it comes; the rest is refused next time
             if size > self.limit:
                 raise WireError(f"a frame of {size} bytes; at most {self.limit} are taken")
             if len(self._buffer) < LENGTH.size + size:
