@@ -10,6 +10,7 @@ a problem, all for a group, the one to run where `which` is `None`), and may def
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,7 +40,9 @@ def typed(task: str, make: Callable[..., Any], given: Options) -> dict[str, str 
             raise TaskError(f"the task {task!r} has no option {name!r}; {has}")
         try:
             found[name] = kinds[name](value)
-        except ValueError:
+            if kinds[name] is not str and (not math.isfinite(found[name]) or found[name] != float(value)):  # type: ignore[arg-type]
+                raise ValueError(value)
+        except (ValueError, OverflowError):
             word = {int: "a whole number", float: "a number"}[kinds[name]]
             raise TaskError(f"the option {name} of the task {task!r} is {word}; it was given {value!r}") from None
     return found

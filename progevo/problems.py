@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,9 +23,16 @@ Summarize = Callable[[Mapping[str, Result]], Mapping[str, float | int | None]]
 
 def folders(ids: Sequence[str], out: Path) -> dict[str, Path]:
     """id -> the folder of its run. Raises `ConfigError` where two ids make the same name."""
-    found = {each: out / re.sub(r"[^\w.-]+", "_", each) for each in ids}
-    if len(set(found.values())) < len(found):
-        raise ConfigError("two problems have names that make the same folder; run them one by one")
+    found: dict[str, Path] = {}
+    for each in ids:
+        # A name of dots alone is a way out of the folder.
+        folder = out / re.sub(r"^\.+$", "_", re.sub(r"[^\w.-]+", "_", each))
+        same = next((other for other, taken in found.items() if taken == folder), None)
+        if same is not None:
+            raise ConfigError(
+                f"the problems {same!r} and {each!r} would share the folder {folder}; run them one by one"
+            )
+        found[each] = folder
     return found
 
 
@@ -56,7 +64,15 @@ def summary(task: str, found: Mapping[str, Result | str], summarize: Summarize |
         except Exception as error:
             raise TaskError(f"summarize() of the task {task!r} raised {type(error).__name__}: {error}") from error
     rows: list[Json] = [_row(name, result) for name, result in found.items()]
-    return {"schema": SCHEMA, "task": task, "problems": len(found), "run": len(results), "rows": rows, **figures}
+    own = {"schema": SCHEMA, "task": task, "problems": len(found), "run": len(results), "rows": rows}
+    for name, value in figures.items():
+        number = type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
+        if name in own or (value is not None and not number):
+            raise TaskError(
+                f"summarize() of the task {task!r} gave {name!r}: {value!r}; a figure is a finite number or None, under"
+                f" another name than {', '.join(own)}"
+            )
+    return {**own, **figures}
 
 
 def write(out: Path, found: Mapping[str, Any]) -> None:
@@ -67,10 +83,9 @@ def write(out: Path, found: Mapping[str, Any]) -> None:
 def summary_lines(found: Mapping[str, Any]) -> list[str]:
     """The summary as a table."""
     known = [row for row in found["rows"] if row["error"] is None]
-    metric = known[0]["metric"] if known else {"name": "value", "direction": ""}
+    metric = f"{known[0]['metric']['name']} ({known[0]['metric']['direction']}), seed -> best, " if known else ""
     lines = [
-        f"{found['task']}: {metric['name']} ({metric['direction']}), seed -> best, {found['run']} of"
-        f" {found['problems']} problems run",
+        f"{found['task']}: {metric}{found['run']} of {found['problems']} problems run",
         f"{'':<32} {'search':>24} {'test':>24}",
     ]
     for row in found["rows"]:

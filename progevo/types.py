@@ -136,8 +136,7 @@ class BlackBox:
 
     `file` is a trusted Python file, standing alone, that defines `function(parameters)`, which returns `f`; the call
     `f(*point)`, of `arity` floats, returns a float. There is one function for each of `problems`, which hold its
-    parameters, as JSON; neither they nor the file ever enter the sandbox. Where `f` raises a `ValueError` or an
-    `ArithmeticError` its value is NaN.
+    parameters, as JSON; neither they nor the file ever enter the sandbox. Where `f` raises, its value is NaN.
     """
 
     file: Path

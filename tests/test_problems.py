@@ -108,8 +108,44 @@ def test_problems_must_give_names_each_once(found):
 
 
 def test_ids_that_would_share_a_folder_are_refused():
-    with pytest.raises(ConfigError, match="same folder"):
+    with pytest.raises(ConfigError, match="'a/b' and 'a b' would share the folder"):
         folders(["a/b", "a b"], Path("out"))
+
+
+@pytest.mark.parametrize("name", [".", "..", "...", "../x", "/etc"])
+def test_no_id_is_a_way_out_of_the_folder(name):
+    (folder,) = folders([name], Path("out")).values()
+    assert folder.parent == Path("out")
+    assert folder.name.strip(".")
+
+
+@pytest.mark.parametrize(
+    "figures", [{"x": float("nan")}, {"x": "text"}, {"rows": 3}, {"schema": None}, {"x": float("inf")}, {"x": True}]
+)
+def test_figures_that_are_none_are_refused_by_name(figures):
+    row = {
+        "seed_program": {"search": 1.0, "test": None},
+        "best": {"search": 1.0, "test": None},
+        "metric": {"name": "m", "direction": "maximize"},
+        "gain": {"test": None, "resolved": None},
+        "spent": {"evaluations": 1},
+        "stop_reason": "iterations",
+    }
+    with pytest.raises(TaskError, match=repr(next(iter(figures)))):
+        summary("mine", {"a": row}, lambda results: figures)
+    assert summary("mine", {"a": row}, lambda results: {"y": 3, "z": 0.5, "w": None})["z"] == 0.5
+
+
+@pytest.mark.parametrize("value", [20.5, float("nan"), float("inf"), "1e3", "nan", "2.0"])
+def test_a_whole_number_is_one(task, value):
+    with pytest.raises(TaskError, match="a whole number"):
+        find_domain(str(task), options={"n": value})
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", float("nan")])
+def test_a_number_is_finite(task, value):
+    with pytest.raises(TaskError, match=r"scale of .* is a number"):
+        find_domain(str(task), options={"scale": value})
 
 
 def test_a_problem_that_cannot_be_run_ends_nothing_and_a_proposer_that_fails_ends_all(tmp_path):
@@ -161,7 +197,7 @@ def test_each_problem_has_a_run_of_its_own_and_the_summary_is_the_tasks(tmp_path
     assert len(journal.read_bytes().splitlines()) == len(whole.splitlines())
     code, _, err = progevo(*words[:-1], "--seed", 9)
     assert code == 2
-    assert "other settings" in err
+    assert "other settings (seed 0 there, 9 here)" in err
 
 
 def test_one_problem_is_a_run_like_any_and_can_be_resumed(tmp_path, task):
@@ -203,6 +239,45 @@ def test_a_dry_run_of_a_group_says_how_many(task):
     code, out, _ = progevo("run", "--task", task, "--problem", "all", "--dry-run")
     assert code == 0
     assert "problems  3" in out
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_where_no_folder_can_be_made_a_group_says_so(tmp_path, task, place):
+    (tmp_path / "file").write_text("")
+    code, _, err = progevo("run", "--task", task, "--problem", "all", "--iterations", 1, "--out", tmp_path / place)
+    assert code == 2
+    assert "cannot be written" in err
+    assert "Traceback" not in err
+    assert "goes on" not in err
+
+
+def test_a_group_is_not_put_into_a_run_and_one_of_which_nothing_runs_is_an_error(tmp_path, task):
+    words = ("run", "--task", task, "--iterations", 1, "--out", tmp_path / "r")
+    assert progevo(*words)[0] == 0
+    code, _, err = progevo(*words, "--problem", "all")
+    assert code == 2
+    assert "holds a run of its own" in err
+    lacking = tmp_path / "lacking.py"
+    lacking.write_text(
+        TASK.replace('[*IDS, "lacking"]', '["lacking", "also_lacking"]').replace('== "lacking"', "!= 'add'")
+    )
+    code, out, err = progevo("run", "--task", lacking, "--problem", "all", "--iterations", 1, "--out", tmp_path / "s")
+    assert code == 2
+    assert "0 of 2 problems run" in out
+    assert "no problem could be run" in err
+
+
+def test_an_option_given_twice_and_one_of_a_pair_are_usage_errors(tmp_path, task):
+    for words in (("--problem", "add", "--option", "problem=sub"), ("--option", "scale=1", "--option", "scale=2")):
+        code, _, err = progevo("run", "--task", task, *words)
+        assert code == 2
+        assert "given twice" in err
+    (tmp_path / "initial.py").write_text("def f():\n    return 1\n")
+    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return {'combined_score': 1.0}\n")
+    pair = ("--openevolve", tmp_path / "initial.py", tmp_path / "evaluator.py")
+    code, _, err = progevo("run", "openevolve", *pair, "--problem", "x", "--dry-run")
+    assert code == 2
+    assert "has no options; leave out problem" in err
 
 
 def test_an_option_without_a_value_is_a_usage_error(task):

@@ -26,8 +26,10 @@ def problem_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def folded(*args: Any, problem: str | None, n: str | None, option: tuple[str, ...], **rest: Any) -> None:
-        found = dict(_named(text) for text in option)
-        found |= {name: value for name, value in (("problem", problem), ("n", n)) if value is not None}
+        given = [*map(_named, option), ("problem", problem), ("n", n)]
+        found = {name: value for name, value in given if value is not None}
+        if len(found) < sum(value is not None for _, value in given):
+            raise ConfigError("an option of the task is given twice; give each once")
         command(*args, options=found or None, **rest)
 
     made: Command = folded
@@ -52,6 +54,8 @@ def each_problem(settings: Settings) -> list[Settings]:
     from progevo.options import PROBLEM, problem_ids
 
     if settings.openevolve:
+        if settings.options:
+            raise ConfigError(f"an OpenEvolve pair has no options; leave out {', '.join(settings.options)}")
         return [settings]
     which = settings.options.get(PROBLEM)
     data = Path(settings.data) if settings.data is not None else None
@@ -73,26 +77,33 @@ def run_problems(
 ) -> None:
     """Runs each problem in a folder of its own under `out`, or goes on with it; prints and writes the summary."""
     from progevo.domain import load_task
+    from progevo.journal import FILE
     from progevo.problems import folders, run_each, summary, summary_lines, write
 
     task = chosen[0].task
     by_id = {str(each.options["problem"]): each for each in chosen}
-    for name, folder in folders(list(by_id), out).items():
+    runs = folders(list(by_id), out)
+    if os.path.exists(out / FILE):
+        raise ConfigError(f"{out} holds a run of its own; give another --out for the runs of {len(runs)} problems")
+    for name, folder in runs.items():
         _check_same(by_id[name], folder)
 
     def one(name: str, folder: Path) -> Result:
         click.echo(f"{name}: {folder}", err=True)
-        folder.parent.mkdir(parents=True, exist_ok=True)
         return start(by_id[name], folder)
 
     try:
         results = run_each(one, list(by_id), out)
     except (ProgevoError, SystemExit):
-        click.echo(f"the problems are not all run; the same command with --out {out} goes on with them", err=True)
+        if any(os.path.exists(folder / FILE) for folder in runs.values()):
+            click.echo(f"the problems are not all run; the same command with --out {out} goes on with them", err=True)
         raise
     found = summary(task, results, getattr(load_task(task), "summarize", None))
-    write(out, found)
+    if found["run"]:
+        write(out, found)
     show(found, as_json, lambda: summary_lines(found))
+    if not found["run"]:
+        raise ConfigError("no problem could be run; what each lacks is said above")
 
 
 def _check_same(settings: Settings, folder: Path) -> None:
@@ -102,8 +113,13 @@ def _check_same(settings: Settings, folder: Path) -> None:
     if not os.path.exists(folder / FILE):
         return
     first = read_run(folder).start
-    if first is not None and {**first.settings, "executor": None} != {**_plain(settings), "executor": None}:
-        raise ConfigError(f"{folder} holds a run by other settings; give another --out, or the settings that it had")
+    if first is None:
+        return
+    there, here = dict(first.settings), _plain(settings)
+    names = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
+    if names := [name for name in names if name != "executor"]:
+        words = ", ".join(f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in names)
+        raise ConfigError(f"{folder} holds a run by other settings ({words}); give another --out, or those settings")
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

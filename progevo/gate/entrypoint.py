@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from progevo.gate.verdict import Finding, cut, short
+from progevo.gate.verdict import Finding, short
 
 _NOT_CALLABLE = (
     *(ast.Constant, ast.JoinedStr, ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp),
@@ -27,7 +27,8 @@ def entrypoint_findings(tree: ast.Module, entrypoint: str, others: Iterable[str]
     elif not entrypoint:
         return
     elif binding is None:
-        message = f"the program does not define {name}; define it at the top level: def {cut(entrypoint)}(...)"
+        words = " or ".join(map(short, (entrypoint, *others)))
+        message = f"the program does not define {words}; define it at the top level"
         yield Finding(line=0, rule="entrypoint", message=message)
     elif isinstance(binding, ast.AsyncFunctionDef):
         message = f"{name} is a coroutine function (async def); write a plain def"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -104,8 +105,12 @@ def ended(execution: Execution) -> Ended:
     """How a run ended, to be sent. Its answer is as large as the limit `answer_bytes` lets it be."""
     frame, answer = None, execution.answer
     if answer is not None:
-        counts: list[Json] = [[count.calls, count.refused, count.cpu_s] for count in answer.counts]
-        frame = wire.encode({"value": answer.value, "counts": counts}, answer.arrays)
+        counts: list[Json] = [
+            [count.calls, count.refused, count.cpu_s, count.candidate_cpu_s] for count in answer.counts
+        ]
+        # As an array, since it may be NaN; and it is there where the candidate's CPU is.
+        values = [math.nan if count.value is None else count.value for count in answer.counts]
+        frame = wire.encode({"value": answer.value, "counts": counts}, (*answer.arrays, values))
     return Ended(
         status=execution.status,
         reason=execution.reason,
@@ -119,8 +124,17 @@ def execution(ended: Ended) -> Execution:
     """How a run ended, as it came back."""
     answer = None
     if ended.frame is not None:
-        header, arrays = wire.decode(ended.frame[wire.LENGTH.size :])
-        counts = (Count(calls=calls, refused=refused, cpu_s=cpu_s) for calls, refused, cpu_s in header["counts"])
+        header, (*arrays, values) = wire.decode(ended.frame[wire.LENGTH.size :])
+        counts = (
+            Count(
+                calls=calls,
+                refused=refused,
+                cpu_s=cpu_s,
+                candidate_cpu_s=candidate_cpu_s,
+                value=None if candidate_cpu_s is None else value,
+            )
+            for (calls, refused, cpu_s, candidate_cpu_s), value in zip(header["counts"], values, strict=True)
+        )
         answer = Answer(value=header["value"], arrays=tuple(arrays), counts=tuple(counts))
     return Execution(
         status=ended.status, answer=answer, reason=ended.reason, log_tail=ended.log_tail, usage=ended.usage

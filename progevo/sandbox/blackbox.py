@@ -28,6 +28,7 @@ import ctypes
 import importlib
 import importlib.util
 import os
+import select
 import signal
 import socket
 import struct
@@ -43,6 +44,8 @@ PID, VALUE = struct.Struct("=I"), struct.Struct("=d")
 ANSWERED, REFUSED = 0, 1
 #: Longer arrays are asked for in pieces, so that neither end ever holds more than this of the other's.
 MAX_POINTS = 4096
+#: After so many points of one question it is seen whether anybody still waits for the reply.
+GLANCE = 16
 SILENT = "the black box answers no more: it was sent something else than questions, or a reply was not read to its end"
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 
@@ -159,14 +162,18 @@ class Problem:
         self.candidate_cpu_s: float | None = None
         self.value = float("nan")
 
-    def answer(self, points: Sequence[tuple[float, ...]]) -> bytes:
-        """The reply to a question."""
+    def answer(self, points: Sequence[tuple[float, ...]], gone: Callable[[], bool] = lambda: False) -> bytes:
+        """The reply to a question. Raises `OSError` once whoever has asked is gone."""
         if len(points) > self._left:
             self.refused += len(points)
             return ONE_REPLY.pack(REFUSED, 1, 0.0)
         self._left -= len(points)
-        self.calls += len(points)
-        values = array.array("d", [self._value(point) for point in points])
+        values = array.array("d")
+        for point in points:
+            if len(values) % GLANCE == GLANCE - 1 and gone():
+                raise BrokenPipeError("nobody waits for the reply any more")
+            self.calls += 1
+            values.append(self._value(point))
         return HEAD.pack(ANSWERED, len(values)) + values.tobytes()
 
     def _value(self, point: tuple[float, ...]) -> float:
@@ -226,13 +233,15 @@ def serve(channel: socket.socket, problems: Sequence[Problem], arity: int, in_tu
     """Answers questions until the other end hangs up or sends something else."""
     used_s = clock_of(*PID.unpack(_exactly(channel, PID.size))) if in_turn else None
     turn, begun_s = 0, used_s() if used_s else 0.0
+    hung_up = select.poll()
+    hung_up.register(channel, 0)  # that it has hung up is told in any case
     before = time.thread_time()
     for number, asked in questions(channel, arity):
         if number >= len(problems) or (in_turn and number != turn):
             return
         problem = problems[number]
         if isinstance(asked, list):
-            channel.sendall(problem.answer(asked))
+            channel.sendall(problem.answer(asked, lambda: bool(hung_up.poll(0))))
         elif used_s is None:
             return
         else:

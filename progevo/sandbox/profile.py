@@ -69,6 +69,11 @@ class Profile:
         box = job.inputs.black_box
         if box is not None and not os.path.isfile(box.file):
             raise ConfigError(f"the functions of the black box should be in the file {box.file}, which is not there")
+        if box is not None and box.in_turn and job.limits.processes != 1:
+            raise ConfigError(
+                f"processes is {job.limits.processes}; it must be 1 where a black box is asked in turn: the CPU that a"
+                " problem cost is that of one process"
+            )
 
 
 def load_profile(name: str) -> Profile:

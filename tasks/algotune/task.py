@@ -63,10 +63,12 @@ def domain(*, data: Path | None = None, problem: str | None = None, n: int | Non
     """
     from progevo.tasks.algotune.moves import MOVES  # a listing of the tasks needs none of what these import
 
+    if n is not None and n < 1:
+        raise TaskError(f"n is {n}; the size of a problem is at least 1")
     chosen = found(problem, data)
     examiner = Examiner(chosen.loader)
     try:
-        size = Size(n or chosen.n, math.inf)
+        size = Size(chosen.n if n is None else n, math.inf)
         if n is None:
             size = large_enough(examiner, chosen.name, chosen.n, chosen.number("size", 0))
         instances = {

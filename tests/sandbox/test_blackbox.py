@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from progevo.errors import ConfigError
 from progevo.sandbox import answerer, blackbox
 from progevo.sandbox.answerer import Answerer, program_of
-from progevo.types import BlackBox, Inputs
+from progevo.sandbox.profile import load_profile
+from progevo.types import BlackBox, Inputs, Job, Limits, Program
 
 FUNCTIONS = Path(__file__).with_name("plain_functions.py")
 #: Among the parameters, and never in an answer.
@@ -157,9 +161,10 @@ def solve(box):
         box.hand_in(number, number + 0.5)
     return box.problem(2)(1.0, 1.0)  # the turns are over
 """
-    done = arm.one(source, problems=[0.0] * 4, in_turn=True)
+    asked = {"problems": [0.0] * 4, "in_turn": True, "limits": {"processes": 1}}
+    done = arm.one(source, **asked)
     assert (done["status"], "answers no more" in done["reason"]) == ("crashed", True)
-    done = arm.one(source.replace("return box.problem(2)(1.0, 1.0)", "return 'done'"), problems=[0.0] * 4, in_turn=True)
+    done = arm.one(source.replace("return box.problem(2)(1.0, 1.0)", "return 'done'"), **asked)
     assert done["counts"] == [[1, 0], [1, 0], [1, 0], [0, 0]]
     values, spent = zip(*done["handed_in"], strict=True)
     assert values == (0.5, 1.5, 2.5, None)
@@ -418,3 +423,40 @@ def test_a_run_without_a_black_box_starts_no_process(monkeypatch):
     with answerer.Answerers().asked(job) as talk:
         talk.end()
     assert talk.found == answerer.Found()
+
+
+def test_problems_in_turn_need_a_candidate_of_one_process():
+    """Another one's CPU would be on nobody's account."""
+    box = BlackBox(file=FUNCTIONS, problems=(1.0,), arity=2, budget=9, in_turn=True)
+    one = Job(
+        program=Program("def solve(x): return 1"), entrypoint="solve", harness=FUNCTIONS, inputs=Inputs(black_box=box),
+        limits=Limits(processes=1),
+    )  # fmt: skip
+    load_profile("stdlib").check(one)
+    with pytest.raises(ConfigError, match="processes is 2; it must be 1"):
+        load_profile("stdlib").check(replace(one, limits=Limits(processes=2)))
+
+
+@pytest.mark.parametrize("error", [IndexError, KeyError, RecursionError, RuntimeError, ZeroDivisionError, ValueError])
+def test_whatever_a_function_raises_is_no_value_and_ends_nothing(error):
+    def f(x):
+        raise error("at this point")
+
+    problem = blackbox.Problem(f, 9)
+    reply = problem.answer([(1.0,), (2.0,)])
+    assert struct.unpack("=II2d", reply)[:2] == (blackbox.ANSWERED, 2)
+    assert all(math.isnan(value) for value in struct.unpack("=II2d", reply)[2:])
+    assert problem.calls == 2
+
+
+def test_for_whoever_is_gone_nothing_more_is_computed():
+    asked = []
+
+    def f(x):
+        asked.append(x)
+        return 1.0
+
+    problem = blackbox.Problem(f, 5000)
+    with pytest.raises(OSError, match="nobody waits"):
+        problem.answer([(float(n),) for n in range(4096)], lambda: len(asked) >= 100)
+    assert 100 <= problem.calls == len(asked) < 100 + blackbox.GLANCE

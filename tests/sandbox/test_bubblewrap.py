@@ -8,12 +8,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import load_profile
+from progevo.sandbox.watch import Log
 from progevo.types import Inputs, Job, Limits, Program
 
 MIB = 1024 * 1024
@@ -350,6 +352,104 @@ def solve(x):
     assert box.run(job(source)).answer.value == done.answer.value
     assert box.run(job("import os\ndef solve(x): os.abort()")).reason.startswith("killed by SIGABRT")
     assert box.run(job("import ctypes\ndef solve(x): ctypes.string_at(0)")).reason.startswith("killed by SIGSEGV")
+
+
+def test_readable_is_not_always_something_to_read(box):
+    """A byte out of band makes a socket readable, and a pipe can be emptied from inside before the host reads it."""
+    source = """
+import os, socket, stat, time
+def is_socket(n):
+    try:
+        return stat.S_ISSOCK(os.fstat(n).st_mode)
+    except OSError:
+        return False
+def solve(x):
+    (number,) = filter(is_socket, range(3, 60))
+    socket.socket(fileno=os.dup(number)).send(b'x', socket.MSG_OOB)
+    end = time.monotonic() + 6
+    try:
+        pipe = os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        pipe = None
+    while time.monotonic() < end:
+        if pipe is None:
+            time.sleep(0.1)
+            continue
+        os.write(1, b'x')
+        try:
+            os.read(pipe, 1)
+        except BlockingIOError:
+            pass
+    return 'late'
+"""
+    done = box.run(job(source, wall_s=1.0))
+    assert (done.status, done.answer) == ("timeout", None)
+    assert done.usage.wall_s < 3
+    quick = box.run(job(source.replace("time.monotonic() + 6", "0").replace("'late'", "'in time'"), wall_s=60.0))
+    assert quick.answer.value == "in time"
+
+
+def test_an_empty_pipe_holds_nobody_up():
+    read, write = os.pipe()
+    with open(read, "rb", buffering=0) as out, open(write, "wb", buffering=0) as inside:
+        log = Log(SimpleNamespace(streams=(out,)))
+        with pytest.raises(BlockingIOError):
+            log.take(out.fileno())
+        inside.write(b"word")
+        assert log.take(out.fileno())
+        assert log.rest() == b"word"
+
+
+def test_nobody_has_a_child_that_is_its_parent_s(box):
+    """CLONE_PARENT: for a warm candidate that is the zygote, and what dies there would be nobody's to collect."""
+    source = """
+import ctypes, os, platform
+def solve(x):
+    number = {'x86_64': 56, 'aarch64': 220}[platform.machine()]
+    made = []
+    for _ in range(25):
+        pid = ctypes.CDLL(None).syscall(number, 0x8000 | 17, None, None, None, None)
+        if pid == 0:
+            os._exit(0)
+        made.append(pid)
+    return made
+"""
+    assert box.run(job(source)).answer.value == [-1] * 25
+    threads = "import threading\ndef solve(x):\n b = threading.Barrier(25)\n" + (
+        " all_ = [threading.Thread(target=b.wait) for _ in range(24)]\n for t in all_: t.start()\n b.wait()\n return 1"
+    )
+    assert box.run(job(threads)).answer.value == 1
+
+
+def test_memory_is_seen_when_a_first_thread_has_ended_before_the_others(box, monkeypatch):
+    """The kernel says of such a process that it has none. Here without a control group, which would notice."""
+    source = """
+import ctypes, os, platform, threading, time
+def hold():
+    kept = b'x' * (150 * 2**20)
+    time.sleep(20)
+def solve(x):
+    for _ in range(4):
+        if os.fork() == 0:
+            threading.Thread(target=hold).start()
+            ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[platform.machine()], 0)
+    time.sleep(20)
+    return 'free'
+"""
+    monkeypatch.setattr("progevo.sandbox.cgroup.find", lambda *_, **__: None)
+    with closing(Bubblewrap(load_profile("stdlib"), box.confinement.rung)) as plain:
+        done = plain.run(job(source, memory_bytes=400 * MIB, wall_s=15.0))
+    assert done.status == "memory_limit", done.reason
+
+
+def test_a_warm_child_finds_modules_where_a_cold_one_does():
+    look = job("import sys\ndef solve(x): return sys.path")
+    paths = []
+    for form in ("warm", "cold"):
+        with closing(Bubblewrap(load_profile("numeric"), form)) as made:
+            paths.append(made.run(look).answer.value)
+    assert paths[0] == paths[1]
+    assert not [place for place in paths[0] if "progevo" in place]
 
 
 def test_where_memory_runs_out_candidates_go_first(box):

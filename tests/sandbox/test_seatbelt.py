@@ -591,7 +591,7 @@ def test_a_black_box_answers_and_counts_here_too(box):
     assert [count.calls for count in done.answer.counts] == [0, 2]
     source = "def solve(box):\n box.problem(0)(4.0, 3)\n sum(range(10**7))\n box.hand_in(0, 7.0)"
     functions = dataclasses.replace(functions, in_turn=True)
-    job = job_of(source)
+    job = job_of(source, processes=1)
     done = box.run(dataclasses.replace(job, inputs=dataclasses.replace(job.inputs, black_box=functions)))
     first, second = done.answer.counts
     assert (first.value, second.value, second.candidate_cpu_s) == (7.0, None, None)

@@ -96,3 +96,16 @@ def test_lone_surrogates_travel():
     (body,) = wire.Reader(1000).feed(wire.encode({"source": "x = '\udc80'"}))
     assert wire.decode(body)[0]["source"] == "x = '\udc80'"
     assert json.loads(json.dumps("\udc80")) == "\udc80"
+
+
+@given(st.binary(max_size=30), st.integers(0, 60))
+def test_what_is_whole_counts_however_the_rest_comes(body, cut):
+    """A frame and then one that is too long: in one piece or in several, the first is taken and the second refused."""
+    data = wire.LENGTH.pack(len(body)) + body + wire.LENGTH.pack(2**40)
+    reader, found, refused = wire.Reader(64), [], False
+    for piece in (data[:cut], data[cut:], b""):
+        try:
+            found += reader.feed(piece)
+        except wire.WireError:
+            refused = True
+    assert (found, refused) == ([body], True)

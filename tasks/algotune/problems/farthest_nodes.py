@@ -17,7 +17,7 @@ def generate_problem(n, random_seed):
     """A random tree of n nodes with twice as many edges more."""
     rng = random.Random(random_seed)
     edges = {(rng.randrange(node), node) for node in range(1, n)}
-    while len(edges) < 3 * n:
+    while len(edges) < min(3 * n, n * (n - 1) // 2):
         u, v = rng.randrange(n), rng.randrange(n)
         if u < v:
             edges.add((u, v))
