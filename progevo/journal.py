@@ -153,7 +153,11 @@ def read_events(folder: Path) -> Iterator[Event]:
                 if line.endswith(b"\n"):
                     yield _event(path, number, line)
     except OSError as error:
-        raise RunError(f"{folder} is not a run folder: its {FILE} cannot be read ({error.strerror})") from None
+        inside = sorted(str(run.parent) for run in folder.glob(f"*/{FILE}"))
+        hint = (
+            f"; it holds the runs {', '.join(inside[:5])}{' and more' * (len(inside) > 5)}: name one" if inside else ""
+        )
+        raise RunError(f"{folder} is not a run folder: its {FILE} cannot be read ({error.strerror}){hint}") from None
 
 
 def _uncollected(events: Iterator[Event]) -> Iterator[Event]:

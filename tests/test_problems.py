@@ -198,6 +198,9 @@ def test_each_problem_has_a_run_of_its_own_and_the_summary_is_the_tasks(tmp_path
     code, _, err = progevo(*words[:-1], "--seed", 9)
     assert code == 2
     assert "other settings (seed 0 there, 9 here)" in err
+    code, _, err = progevo("show", out)
+    assert code == 2
+    assert f"it holds the runs {out / 'add'}, {out / 'sub'}: name one" in err
 
 
 def test_one_problem_is_a_run_like_any_and_can_be_resumed(tmp_path, task):
@@ -233,6 +236,10 @@ def test_eval_gate_and_check_task_take_one_problem(tmp_path, task):
         code, _, err = progevo(*words, "--problem", "all")
         assert code == 2
         assert "names 3 problems, add, sub, lacking" in err
+    for wrong in (("--problem", "all"), ("--problem", "none"), ("--option", "zz=1"), ("--n", "many")):
+        code, out, err = progevo("check-task", task, *wrong)
+        assert (code, out) == (2, "")
+        assert "progevo: " in err
 
 
 def test_a_dry_run_of_a_group_says_how_many(task):

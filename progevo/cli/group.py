@@ -21,6 +21,8 @@ class Group(click.Group):
     """Turns progevo's own errors into one line on stderr and their exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        # Also while a task is still being made: what was started for that ends with an exception, and not with a kill.
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except ProgevoError as error:
@@ -29,6 +31,8 @@ class Group(click.Group):
         except KeyboardInterrupt:
             click.echo("progevo: interrupted", err=True)
             ctx.exit(130)
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 @click.group(cls=Group, context_settings=CONTEXT)

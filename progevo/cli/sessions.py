@@ -80,10 +80,15 @@ def settings_of_run(folder: Path, task: str | None, data: Path | None) -> Settin
 
 def domain_of(task: str | None, data: Path | None, options: dict[str, Any] | None) -> Domain:
     """The task, or the one problem of it, that the flags of a command name."""
+    return domain_of_settings(problem_of(task, data, options))
+
+
+def problem_of(task: str | None, data: Path | None, options: dict[str, Any] | None) -> Settings:
+    """The settings for the one problem that the flags of a command name. Raises `ConfigError`."""
     from progevo.config import read_settings
 
     flags = {"task": task, "data": str(data) if data is not None else None, "options": options}
-    return domain_of_settings(the_problem(read_settings(None, flags)))
+    return the_problem(read_settings(None, flags))
 
 
 def domain_of_settings(settings: Settings) -> Domain:

@@ -11,7 +11,7 @@ import click
 
 from progevo.cli.group import data_option, json_option, main, show
 from progevo.cli.problems import problem_options
-from progevo.cli.sessions import domain_of
+from progevo.cli.sessions import domain_of, problem_of
 
 
 @main.command("new-task", short_help="A complete task folder to begin with.")
@@ -44,10 +44,12 @@ def try_task(task: str, data: Path | None, options: dict[str, Any] | None, as_js
     from progevo.check_task import check_task
     from progevo.domain import load_task
     from progevo.errors import TaskError
+    from progevo.options import typed
     from progevo.sandbox.probe import open_sandbox
 
     try:
-        load_task(task)
+        typed(task, getattr(load_task(task), "domain", lambda: None), options or {})
+        problem_of(task, data, options)
     except TaskError as error:
         if "cannot be loaded" not in str(error):
             raise
