@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from progevo.domain import try_out
@@ -49,6 +55,42 @@ def examiner(tmp_path):
 def verdict(examiner: Examiner, solution: object, *, seed: int = 1, within_s: float = 20.0, not_finite=None) -> str:
     problem = examiner.generate(3, seed, 20.0)
     return examiner.check(problem, typed.whole(solution), not_finite or {}, within_s)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="only Linux tells of the end of a process that is not one's own"
+)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_task_that_never_comes_back_ends_with_its_host(tmp_path, number):
+    """Else it computes on, and on a host that was killed nobody is left to end it."""
+    file, begun = tmp_path / "task.py", tmp_path / "begun"
+    file.write_text(
+        f"def generate_problem(n, random_seed):\n    open({str(begun)!r}, 'w').close()\n    while True: pass\n"
+    )
+    host = (
+        "import sys; from pathlib import Path; from progevo.evaluators.timing import Examiner, Loader;"
+        "Examiner(Loader(file=Path(sys.argv[1]))).generate(1, 1, 60.0)"
+    )
+    with subprocess.Popen([sys.executable, "-c", host, file]) as process:
+        deadline = time.monotonic() + 60
+        while not begun.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        (task,) = psutil.Process(process.pid).children()
+        process.send_signal(number)
+        process.wait()
+        gone, alive = psutil.wait_procs([task], timeout=10)
+        for each in alive:
+            each.kill()
+    assert gone == [task]
+
+
+def test_a_task_leaves_half_the_memory_to_others(examiner):
+    text = TASK.replace("import os, time", "import os, resource, time")
+    limited = text.replace('"sum": float(', '"limit": resource.getrlimit(resource.RLIMIT_AS)[0], "sum": float(')
+    found = examiner(limited)
+    problem = found.generate(3, 1, 20.0)
+    limit = typed.unpacked(found.solve(problem, 20.0)["output"])["limit"]
+    assert limit == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 class TestExaminer:
