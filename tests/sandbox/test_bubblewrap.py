@@ -204,8 +204,8 @@ def solve(x): return time.perf_counter()
 def test_a_timeout_still_says_what_was_burnt(arm):
     done = arm.one("def solve(x):\n while True: pass", limits={"wall_s": 1.5})
     assert done["status"] == "timeout"
-    assert 0.3 < done["cpu_s"] < 3
-    assert 1.5 <= done["wall_s"] < 3
+    assert 0.1 < done["cpu_s"] < 3  # on a machine that others use it gets a part of a core
+    assert 1.5 <= done["wall_s"] < 6
 
 
 def test_the_log_is_the_end_of_both_streams(arm):
