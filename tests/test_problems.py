@@ -242,6 +242,20 @@ def test_eval_gate_and_check_task_take_one_problem(tmp_path, task):
         assert "progevo: " in err
 
 
+def test_a_run_makes_its_task_once(tmp_path, task):
+    """To draw problems and solve them by a reference can take minutes."""
+    made = tmp_path / "made"
+    task.write_text(
+        TASK.replace(
+            '    if problem == "lacking"', f"    open({str(made)!r}, 'a').write('x')\n    if problem == \"lacking\""
+        )
+    )
+    for words in (("--problem", "sub"), ("--dry-run",)):
+        made.write_text("")
+        code, _, err = progevo("run", "--task", task, "--iterations", 1, "--out", tmp_path / "r", *words)
+        assert (code, made.read_text()) == (0, "x"), err
+
+
 def test_a_dry_run_of_a_group_says_how_many(task):
     code, out, _ = progevo("run", "--task", task, "--problem", "all", "--dry-run")
     assert code == 0

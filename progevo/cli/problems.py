@@ -115,16 +115,11 @@ def _check_same(settings: Settings, folder: Path) -> None:
     first = read_run(folder).start
     if first is None:
         return
-    there, here = dict(first.settings), _plain(settings)
-    names = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
-    if names := [name for name in names if name != "executor"]:
+    there, here = first.settings, json.loads(json.dumps(settings.given()))
+    names = sorted(name for name in {*there, *here} - {"executor"} if there.get(name) != here.get(name))
+    if names:
         words = ", ".join(f"{name} {there.get(name)!r} there, {here.get(name)!r} here" for name in names)
         raise ConfigError(f"{folder} holds a run by other settings ({words}); give another --out, or those settings")
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(settings.given()))
-    return found
 
 
 def _named(text: str) -> tuple[str, str]:

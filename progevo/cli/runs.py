@@ -22,6 +22,7 @@ from progevo.show import preview_lines, replay_lines, result_lines
 
 if TYPE_CHECKING:
     from progevo.config import Settings
+    from progevo.domain import Domain
 
 Result = dict[str, Any]
 #: Prints a result.
@@ -103,13 +104,13 @@ def run(
         return
     domain = domain_of_settings(chosen[0])
     folder = out if out is not None else new_folder(settings.search, domain.name, settings.seed)
-    _run(chosen[0], folder, lambda result: show(result, as_json, lambda: result_lines(result)))
+    _run(chosen[0], domain, folder, lambda result: show(result, as_json, lambda: result_lines(result)))
 
 
-def _run(settings: Settings, folder: Path, tell: Tell) -> Result:
+def _run(settings: Settings, domain: Domain, folder: Path, tell: Tell) -> Result:
     from progevo.run import run as start
 
-    domain, budget = domain_of_settings(settings), budget_of(settings)
+    budget = budget_of(settings)
     return lead(
         settings,
         domain,
@@ -143,7 +144,7 @@ def _run_or_go_on(settings: Settings, folder: Path) -> Result:
     from progevo.run import report
 
     if not os.path.exists(folder / FILE):
-        return _run(settings, folder, lambda result: None)
+        return _run(settings, domain_of_settings(settings), folder, lambda result: None)
     if read_run(folder).stop_reason not in UNFINISHED:
         return report(folder)
     return _resume(settings, folder, lambda result: None)

@@ -117,12 +117,11 @@ class Cell:
                 with open(f"/proc/{pid}/stat", "rb") as file:
                     # Behind the command's name, which may hold anything: from the state, field 3 of proc(5), on.
                     facts = file.read().rpartition(b")")[2].split()
-                with open(f"/proc/{_with_memory(pid, facts[0])}/statm", "rb") as file:
-                    _, resident, shared, *_ = map(int, file.read().split())
+                unshared = _unshared_bytes(pid, facts[0])
                 user, system, children_user, children_system = map(int, facts[11:15])
                 self._cpu_s[pid, facts[19]] = (user + system) / TICKS
                 alive_s += (user + system + children_user + children_system) / TICKS
-                memory += (resident - shared) * PAGE_BYTES
+                memory += unshared
         # The dead whom somebody has waited for are in that one's sum, the others in what was seen of them.
         self._most_s = max(self._most_s, alive_s, sum(self._cpu_s.values()))
         return max(0.0, self._most_s - self._before_s), memory
@@ -193,11 +192,17 @@ def _with_memory(pid: int, state: bytes) -> str:
     return str(pid)
 
 
+def _unshared_bytes(pid: int, state: bytes) -> int:
+    """Resident memory of a process that is no file's; `state` as in proc(5). Raises `OSError` where it is gone."""
+    with open(f"/proc/{_with_memory(pid, state)}/statm", "rb") as file:
+        _, resident, shared, *_ = map(int, file.read().split())
+    return (resident - shared) * PAGE_BYTES
+
+
 def _bytes_of_threads(pid: int) -> int:
     """Memory of a process whose first thread has ended: an upper bound."""
-    with contextlib.suppress(OSError), open(f"/proc/{_with_memory(pid, b'Z')}/statm", "rb") as file:
-        _, resident, shared, *_ = map(int, file.read().split())
-        return (resident - shared) * PAGE_BYTES
+    with contextlib.suppress(OSError):
+        return _unshared_bytes(pid, b"Z")
     return 0
 
 
