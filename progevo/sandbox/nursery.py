@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import powers, runner
+    from progevo.sandbox import image, powers, runner
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import powers  # both lie beside this file inside the sandbox
+    import image  # all of them lie beside this file inside the sandbox
+    import powers
     import runner
 
 #: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWPID, NEWNET; CLONE_PIDFD; SIGCHLD.
@@ -35,6 +36,7 @@ def open_nursery(told: dict[str, Any]) -> socket.socket:
     ours, theirs = socket.socketpair()
     if os.fork() == 0:
         runner.close_descriptors({0, 1, 2, theirs.fileno()})
+        image.share(image.Room(0))
         serve(theirs, told["mounts"])
     theirs.close()
     return ours

@@ -12,19 +12,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import mmap
 import os
 import select
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import nursery, powers, runner, wire
+    from progevo.sandbox import image, nursery, powers, runner, wire
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import nursery  # all of them lie beside this file inside the sandbox
+    import image  # all of them lie beside this file inside the sandbox
+    import nursery
     import powers
     import runner
     import wire
@@ -32,37 +32,6 @@ else:
 CLONE_NEWPID = 0x20000000
 #: The C library, called without letting go of the interpreter.
 PYTHON = ctypes.PyDLL(None)
-HUGE_PAGE, MADV_COLLAPSE = 2 * 1024 * 1024, 25
-
-
-class Mapping(NamedTuple):
-    """A line of /proc/self/maps."""
-
-    start: int
-    end: int
-    rights: str
-    offset: int
-    file: str
-
-    @classmethod
-    def of(cls, line: str) -> Mapping:
-        place, rights, offset, _, file, *_ = line.split()
-        start, end = (int(address, 16) for address in place.split("-"))
-        return cls(start, end, rights, int(offset, 16), file)
-
-    def goes_on_in(self, other: Mapping) -> bool:
-        """Whether the other follows in memory and in the same file, which is known by its number."""
-        size = self.end - self.start
-        return self.file == other.file != "0" and (self.end, self.offset + size) == (other.start, other.offset)
-
-    def protect(self, rights: int) -> None:
-        size = ctypes.c_size_t(self.end - self.start)
-        runner.libc.mprotect(ctypes.c_void_p(self.start), size, rights)
-
-
-def mappings() -> list[Mapping]:
-    """Those of this process, in the order of their addresses."""
-    return [Mapping.of(line) for line in Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()]
 
 
 def main() -> None:
@@ -71,16 +40,14 @@ def main() -> None:
     told = runner.read_frame(control)
     powers.close_mounts()  # as all its children will see them
     namespaces = nursery.open_nursery(told)
-    room = neighbouring_room() if told["packages"] else []
+    room = image.Room(64 if told["packages"] else 0)
     surroundings = runner.prepare(told)
-    del room
     warm_up = getattr(surroundings.harness, "warm_up", None)
     if warm_up is not None:
         warm_up(runner.INPUTS)
     gc.collect()
     gc.freeze()  # so that no child's collector writes to, and so copies, what all share
-    join_pages()
-    join_mappings()
+    image.share(room)
     control.sendall(wire.encode({"kind": "ready"}))
     serve(control, namespaces, surroundings)
 
@@ -105,49 +72,6 @@ def serve(control: socket.socket, namespaces: socket.socket, surroundings: runne
                 child, pid, word = made
                 children[child] = pid, word
                 poll.register(child, select.POLLIN)
-
-
-def neighbouring_room() -> list[bytes]:
-    """Holds room for the imports' objects in one stretch of memory until it is dropped, for `join_pages`.
-
-    The interpreter takes memory by the MiB wherever there is a gap between libraries. Here it takes 64 MiB at once,
-    and keeps each MiB for as long as a single object lies in it. One each: it fills the fullest first.
-    """
-    pieces = [b""] * 160_000  # a list that grew would lie in between
-    for number in range(len(pieces)):
-        pieces[number] = bytes(400)
-    return list({id(piece) >> 20: piece for piece in pieces}.values())
-
-
-def join_pages() -> None:
-    """Makes pages of 2 MiB out of small ones: a child copies, and at its end gives back, one entry for each.
-
-    Saves a quarter of what a child costs where the packages are large. Where the kernel will not (before Linux 6.1,
-    without huge pages, in gaps), nothing changes.
-    """
-    for part in mappings():
-        if part.rights.startswith("rw") and part.file == "0":
-            for page in range(-(-part.start // HUGE_PAGE) * HUGE_PAGE, part.end - HUGE_PAGE + 1, HUGE_PAGE):
-                runner.libc.madvise(ctypes.c_void_p(page), ctypes.c_size_t(HUGE_PAGE), MADV_COLLAPSE)
-
-
-def join_mappings() -> None:
-    """Makes one mapping each of a library's read-only and of its writable parts: a child copies every mapping, and at
-    its end gives it back.
-
-    A library comes as five: headers, code, constants, then what its loader has written (and closed behind itself), and
-    data. What lies in one piece in the file and in memory becomes one once it has the same rights: constants may then
-    be executed, and what the loader wrote be written, by a process that can change its own rights anyway. Halves the
-    mappings of the large packages, and saves a tenth of what a child costs.
-    """
-    parts = mappings()
-    for before, here, after in zip(parts, parts[1:], parts[2:], strict=False):
-        if here.rights != "r--p":
-            continue
-        if here.goes_on_in(after) and after.rights == "rw-p":
-            here.protect(mmap.PROT_READ | mmap.PROT_WRITE)
-        elif "r-xp" in (after.rights * here.goes_on_in(after), before.rights * before.goes_on_in(here)):
-            here.protect(mmap.PROT_READ | mmap.PROT_EXEC)
 
 
 def make_child(

@@ -1,0 +1,238 @@
+"""The memory of a process as one file, which its children share: they copy no page table for what only they read.
+
+A fork copies an entry for every page that its parent has ever written, and at its end gives each one back. What lies
+in a file is left out until it is touched. So once all imports are there, what they have written goes into a file in
+memory, and the file takes its place, privately: whoever writes there gets a page of its own, and nobody can write to
+the file. A library's data, some in its file and some not, become one mapping by this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import mmap
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+#: The C library, as `ctypes` calls it by default, and without letting go of the interpreter.
+LIBC, HELD = ctypes.CDLL(None, use_errno=True), ctypes.PyDLL(None)
+PAGE = mmap.PAGESIZE
+MAP_FIXED = 0x10
+#: No process can map or write more at once, nor `pwritev` take more pieces.
+MOST_BYTES, MOST_SPANS = 2**31 - PAGE, 1024
+#: Room for one `ucontext_t` (968 bytes on x86_64, 4,560 on aarch64), and for the stack of a system call.
+CONTEXT_BYTES, STACK_BYTES = 8 * 1024, 4 * 1024
+RTLD_DI_LINKMAP = 2
+#: A line of a library's table of what is loaded (p_type, p_flags, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz and
+#: p_align of elf(5)), and that it is loaded, and written to.
+PROGRAM_HEADER, PT_LOAD, PF_W = struct.Struct("=IIQQQQQQ"), 1, 2
+
+#: From an address to another one, both at a page.
+Span = tuple[int, int]
+
+
+class Mapping(NamedTuple):
+    """A line of /proc/self/maps."""
+
+    start: int
+    end: int
+    rights: str
+    offset: int
+    file: str
+    name: str
+
+    @classmethod
+    def of(cls, line: str) -> Mapping:
+        place, rights, offset, _, file, *name = line.split(maxsplit=5)
+        start, end = (int(address, 16) for address in place.split("-"))
+        return cls(start, end, rights, int(offset, 16), file, *name or [""])
+
+    @property
+    def span(self) -> Span:
+        return self.start, self.end
+
+    @property
+    def nameless(self) -> bool:
+        """Whether it can be written to and is in no file, nor is the heap or a stack."""
+        return self.rights == "rw-p" and self.file == "0" and (not self.name or self.name.startswith("[anon:"))
+
+    def goes_on_in(self, other: Mapping) -> bool:
+        """Whether the other follows in memory and in the same file, which is known by its number."""
+        size = self.end - self.start
+        return self.file == other.file != "0" and (self.end, self.offset + size) == (other.start, other.offset)
+
+    def protect(self, rights: int) -> None:
+        LIBC.mprotect(ctypes.c_void_p(self.start), ctypes.c_size_t(self.end - self.start), rights)
+
+
+def mappings() -> list[Mapping]:
+    """Those of this process, in the order of their addresses."""
+    return [Mapping.of(line) for line in Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()]
+
+
+class Room:
+    """Memory for the objects of imports in one stretch, until `leave`; for before the first of them.
+
+    The interpreter takes memory by the MiB wherever there is a gap between libraries. Here it takes so many at once,
+    and keeps each MiB for as long as a single object lies in it. One each: it fills the fullest first.
+    """
+
+    def __init__(self, mebibytes: int) -> None:
+        pieces = [b""] * (mebibytes * 2500)  # a list that grew would lie in between
+        for number in range(len(pieces)):
+            pieces[number] = bytes(400)
+        self._held = list({id(piece) >> 20: piece for piece in pieces}.values())
+        del pieces
+        #: All memory without a file so far is the interpreter's, or the C library's: nobody else is there yet.
+        self.spans = [part.span for part in mappings() if part.nameless]
+
+    def leave(self) -> None:
+        """Gives back what nothing was put into."""
+        self._held.clear()
+
+
+def share(room: Room) -> bool:
+    """Makes forks of this process cheap, from now on. Whether its memory is in a file: see `put_into_a_file`."""
+    room.leave()
+    join_mappings()
+    with contextlib.suppress(OSError):
+        return put_into_a_file(lasting(room))
+    return False
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """The same, in order, with no two that touch."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def common(ours: Iterable[Span], theirs: Iterable[Span]) -> Iterator[Span]:
+    """What lies in both."""
+    others = sorted(theirs)
+    for start, end in ours:
+        for low, high in others:
+            if low >= end:
+                break
+            if high > start:
+                yield max(start, low), min(end, high)
+
+
+def join_mappings() -> None:
+    """Makes one mapping each of a library's read-only and of its writable parts: a child copies every mapping, and at
+    its end gives it back.
+
+    A library comes as five: headers, code, constants, then what its loader has written (and closed behind itself), and
+    data. What lies in one piece in the file and in memory becomes one once it has the same rights: constants may then
+    be executed, and what the loader wrote be written, by a process that can change its own rights anyway. Halves the
+    mappings of the large packages, and saves a tenth of what a child costs.
+    """
+    parts = mappings()
+    for before, here, after in zip(parts, parts[1:], parts[2:], strict=False):
+        if here.rights != "r--p":
+            continue
+        if here.goes_on_in(after) and after.rights == "rw-p":
+            here.protect(mmap.PROT_READ | mmap.PROT_WRITE)
+        elif "r-xp" in (after.rights * here.goes_on_in(after), before.rights * before.goes_on_in(here)):
+            here.protect(mmap.PROT_READ | mmap.PROT_EXEC)
+
+
+class Library(ctypes.Structure):
+    """What the loader knows of a library: the beginning of `struct link_map`, see dlinfo(3)."""
+
+    _fields_ = (
+        ("base", ctypes.c_size_t),
+        ("name", ctypes.c_char_p),
+        ("dynamic", ctypes.c_void_p),
+        ("following", ctypes.c_void_p),
+    )
+
+
+def data_of_libraries(parts: list[Mapping]) -> Iterator[Span]:
+    """Where the writable data of the program and its libraries lies, by their headers: also what is in none of their
+    files, and cannot be told from others' memory that follows."""
+    beginnings = {part.start for part in parts if part.offset == 0 and part.rights.startswith("r")}
+    place = ctypes.c_void_p()
+    LIBC.dlinfo(ctypes.c_void_p(LIBC._handle), RTLD_DI_LINKMAP, ctypes.byref(place))
+    while place.value is not None:
+        library = Library.from_address(place.value)
+        place = ctypes.c_void_p(library.following)
+        if library.base not in beginnings:
+            continue
+        # Where the table begins and how long it is: e_phoff and e_phnum of elf(5).
+        head = ctypes.string_at(library.base, 64)
+        (offset,), (count,) = struct.unpack_from("=Q", head, 32), struct.unpack_from("=H", head, 56)
+        table = ctypes.string_at(library.base + offset, count * PROGRAM_HEADER.size)
+        for kind, rights, _, address, _, _, size, _ in PROGRAM_HEADER.iter_unpack(table):
+            if kind == PT_LOAD and rights & PF_W:
+                start, end = library.base + address, library.base + address + size
+                yield start & -PAGE, -(-end // PAGE) * PAGE
+
+
+def lasting(room: Room) -> list[Span]:
+    """Memory that no library hands back to the kernel: objects of the interpreter, the C library's heap, and the data
+    of libraries.
+
+    Not what else is in no file: an allocator of a library may hand pages back and count on zeros, where a file would
+    bring its contents again.
+    """
+    parts = mappings()
+    writable = joined(part.span for part in parts if part.rights == "rw-p")
+    heap = [part.span for part in parts if part.name == "[heap]"]
+    objects = common(room.spans, [part.span for part in parts if part.nameless])
+    return joined([*heap, *objects, *common(joined(data_of_libraries(parts)), writable)])
+
+
+def put_into_a_file(spans: list[Span]) -> bool:
+    """Puts these parts of memory into a file that nobody can write to, and the file in their place.
+
+    Whether it was done: it is not where the kernel or the C library does not know how, or beside other threads, which
+    would go on writing meanwhile.
+    """
+    size = sum(end - start for start, end in spans)
+    able = all(hasattr(LIBC, name) for name in ("makecontext", "pwritev")) and hasattr(os, "memfd_create")
+    if not able or len(os.listdir("/proc/self/task")) > 1 or size > MOST_BYTES or not 0 < len(spans) <= MOST_SPANS:
+        return False
+    file = os.memfd_create("progevo", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.posix_fallocate(file, 0, size)  # from here on a write cannot fall short
+        exchange(spans, file)
+        seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+    finally:
+        os.close(file)
+    return True
+
+
+def exchange(spans: list[Span], file: int) -> None:
+    """Writes these parts of memory to the file and maps it in their place, with nothing in between.
+
+    A single line of Python in between would write to memory of which the file already has a copy. So the C library is
+    told to do it alone: each call is a context of its own, on a stack of its own, and goes on to the next one's.
+    """
+    pieces = (ctypes.c_size_t * (2 * len(spans)))(*(number for start, end in spans for number in (start, end - start)))
+    steps: list[tuple[object, tuple[int, ...]]] = [(LIBC.pwritev, (file, ctypes.addressof(pieces), len(spans), 0))]
+    rights, kind, offset = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | MAP_FIXED, 0
+    for start, end in spans:
+        steps.append((LIBC.mmap, (start, end - start, rights, kind, file, offset)))
+        offset += end - start
+    each = CONTEXT_BYTES + STACK_BYTES
+    with mmap.mmap(-1, (len(steps) + 1) * each, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        first = ctypes.c_char.from_buffer(memory)
+        contexts = [ctypes.addressof(first) + number * each for number in range(len(steps) + 1)]
+        for here, following, (call, arguments) in zip(contexts, contexts[1:], steps, strict=False):
+            LIBC.getcontext(ctypes.c_void_p(here))
+            # From its second word on: `uc_link`, and `uc_stack`, which is an address, flags and a size.
+            for word, value in ((1, following), (2, here + CONTEXT_BYTES), (4, STACK_BYTES)):
+                ctypes.c_size_t.from_address(here + word * 8).value = value
+            LIBC.makecontext(ctypes.c_void_p(here), call, len(arguments), *map(ctypes.c_size_t, arguments))
+        HELD.swapcontext(ctypes.c_void_p(contexts[-1]), ctypes.c_void_p(contexts[0]))
+        del first
