@@ -43,11 +43,14 @@ def sandbox_lines(found: dict[str, Any]) -> list[str]:
         gone = each["gone_ms"]
         lines.append(f"{form:<10} {gone['median']:>6.1f}, p95 {gone['p95']:.1f}; {each['left']} left")
     lines += ["", "MiB of its own (and with its part of what is shared)"]
-    lines += [f"{'profile':<10} {'zygote':>16} {'a child waits':>16} {'it works':>16} {'cold, it works':>16}"]
+    heads = ("its files", "zygote", "a child waits", "it works", "cold, it works")
+    lines += [f"{'profile':<10} {heads[0]:>10} " + " ".join(f"{head:>16}" for head in heads[1:])]
     for each in found["memory"]:
         kinds = (each[kind] for kind in ("zygote", "waiting", "busy", "cold_busy"))
         sizes = [f"{_mib(kind['uss_bytes'])} ({_mib(kind['pss_bytes'])})" for kind in kinds]
-        lines.append(f"{each['profile']:<10} " + " ".join(f"{size:>16}" for size in sizes))
+        lines.append(
+            f"{each['profile']:<10} {_mib(each['files_bytes']):>10} " + " ".join(f"{size:>16}" for size in sizes)
+        )
     if soak := found.get("soak"):
         before, after = soak["before"], soak["after"]
         lines += [

@@ -15,6 +15,7 @@ import psutil
 from progevo.bench.figures import spread
 from progevo.bench.forms import Case, Form, frames, open_source, trivial, until_readable
 from progevo.sandbox.cell import Cell
+from progevo.sandbox.image import NAME, mappings
 from progevo.sandbox.outcome import execution
 from progevo.sandbox.source import Source
 from progevo.sandbox.watch import watch
@@ -162,13 +163,17 @@ def _lives(pid: int) -> bool:
 
 
 def memory(profile: str) -> Json:
-    """What a zygote, a child that waits and a child that works hold: resident, proportional and unshared bytes."""
+    """What a zygote, a child that waits and a child that works hold: resident, proportional and unshared bytes.
+
+    And the size of the files that the zygote's memory lies in: those hold it also while nobody looks at it.
+    """
     case = trivial(profile, SPIN)
     with _slot(case) as source:
         cell = source.take()
         until_readable(cell.control)
         home = getattr(source, "home", None)
         found: dict[str, Json] = {"profile": profile, "zygote": _held([home.pid] if home is not None else [])}
+        found["files_bytes"] = _in_files(home.processes()[:2] if home is not None else [])
         found["waiting"] = _held(cell.processes())
         cell.channel.sendall(frames(case.job))
         time.sleep(0.3)
@@ -191,6 +196,15 @@ def _held(pids: list[int]) -> Json:
     except psutil.Error:
         return {"rss_bytes": None, "pss_bytes": None, "uss_bytes": None}
     return {f"{kind}_bytes": sum(getattr(each, kind) for each in looked) for kind in ("rss", "pss", "uss")}
+
+
+def _in_files(pids: list[int]) -> int | None:
+    """Bytes in the files that processes have put their memory into; `None` where this user may not look."""
+    try:
+        parts = [part for pid in pids for part in mappings(pid)]
+    except OSError:
+        return None
+    return sum(part.end - part.start for part in parts if part.name.startswith(f"/memfd:{NAME}"))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+import signal
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,12 +22,17 @@ from typing import NamedTuple
 #: The C library, as `ctypes` calls it by default, and without letting go of the interpreter.
 LIBC, HELD = ctypes.CDLL(None, use_errno=True), ctypes.PyDLL(None)
 PAGE = mmap.PAGESIZE
-MAP_FIXED = 0x10
-#: No process can map or write more at once, nor `pwritev` take more pieces.
-MOST_BYTES, MOST_SPANS = 2**31 - PAGE, 1024
+MAP_FIXED, MFD_NOEXEC_SEAL, RTLD_DI_LINKMAP = 0x10, 0x8, 2
+#: Whether this system can do what is done here; musl has no contexts.
+KNOWN = hasattr(os, "memfd_create") and all(
+    hasattr(LIBC, name) for name in ("dlinfo", "makecontext", "swapcontext", "pwritev")
+)
+#: `pwritev` takes no more pieces.
+MOST_SPANS = 1024
+#: What the file is called in lists of mappings.
+NAME = "progevo"
 #: Room for one `ucontext_t` (968 bytes on x86_64, 4,560 on aarch64), and for the stack of a system call.
-CONTEXT_BYTES, STACK_BYTES = 8 * 1024, 4 * 1024
-RTLD_DI_LINKMAP = 2
+CONTEXT_BYTES, STACK_BYTES = 8 * 1024, 8 * 1024
 #: A line of a library's table of what is loaded (p_type, p_flags, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz and
 #: p_align of elf(5)), and that it is loaded, and written to.
 PROGRAM_HEADER, PT_LOAD, PF_W = struct.Struct("=IIQQQQQQ"), 1, 2
@@ -69,9 +75,9 @@ class Mapping(NamedTuple):
         LIBC.mprotect(ctypes.c_void_p(self.start), ctypes.c_size_t(self.end - self.start), rights)
 
 
-def mappings() -> list[Mapping]:
-    """Those of this process, in the order of their addresses."""
-    return [Mapping.of(line) for line in Path("/proc/self/maps").read_text("utf-8", "replace").splitlines()]
+def mappings(process: int | str = "self") -> list[Mapping]:
+    """Those of a process, in the order of their addresses. Raises `OSError` where this user may not look."""
+    return [Mapping.of(line) for line in Path(f"/proc/{process}/maps").read_text("utf-8", "replace").splitlines()]
 
 
 class Room:
@@ -100,7 +106,7 @@ def share(room: Room) -> bool:
     room.leave()
     join_mappings()
     with contextlib.suppress(OSError):
-        return put_into_a_file(lasting(room))
+        return KNOWN and put_into_a_file(lasting(room))
     return False
 
 
@@ -195,16 +201,21 @@ def put_into_a_file(spans: list[Span]) -> bool:
     """Puts these parts of memory into a file that nobody can write to, and the file in their place.
 
     Whether it was done: it is not where the kernel or the C library does not know how, or beside other threads, which
-    would go on writing meanwhile.
+    would go on writing meanwhile. Raises `OSError` where there is no room for it.
     """
-    size = sum(end - start for start, end in spans)
-    able = all(hasattr(LIBC, name) for name in ("makecontext", "pwritev")) and hasattr(os, "memfd_create")
-    if not able or len(os.listdir("/proc/self/task")) > 1 or size > MOST_BYTES or not 0 < len(spans) <= MOST_SPANS:
+    if not KNOWN or len(os.listdir("/proc/self/task")) > 1 or not 0 < len(spans) <= MOST_SPANS:
         return False
-    file = os.memfd_create("progevo", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    file = new_file()
     try:
-        os.posix_fallocate(file, 0, size)  # from here on a write cannot fall short
-        exchange(spans, file)
+        pieces = (ctypes.c_size_t * (2 * len(spans)))(*(word for start, end in spans for word in (start, end - start)))
+        # Once beforehand: where every page is there and can be read, a second time will not fall short.
+        if LIBC.pwritev(file, pieces, len(spans), ctypes.c_size_t(0)) != sum(pieces[1::2]):
+            return False
+        signals = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            exchange(file, pieces, spans)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
     finally:
@@ -212,13 +223,20 @@ def put_into_a_file(spans: list[Span]) -> bool:
     return True
 
 
-def exchange(spans: list[Span], file: int) -> None:
-    """Writes these parts of memory to the file and maps it in their place, with nothing in between.
+def new_file() -> int:
+    """A file in memory; since Linux 6.3 one of which nothing can be executed."""
+    try:
+        return os.memfd_create(NAME, os.MFD_CLOEXEC | MFD_NOEXEC_SEAL)
+    except OSError:
+        return os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+def exchange(file: int, pieces: ctypes.Array[ctypes.c_size_t], spans: list[Span]) -> None:
+    """Writes parts of memory to the file and maps it in their place, with nothing in between.
 
     A single line of Python in between would write to memory of which the file already has a copy. So the C library is
     told to do it alone: each call is a context of its own, on a stack of its own, and goes on to the next one's.
     """
-    pieces = (ctypes.c_size_t * (2 * len(spans)))(*(number for start, end in spans for number in (start, end - start)))
     steps: list[tuple[object, tuple[int, ...]]] = [(LIBC.pwritev, (file, ctypes.addressof(pieces), len(spans), 0))]
     rights, kind, offset = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | MAP_FIXED, 0
     for start, end in spans:

@@ -61,6 +61,8 @@ def test_what_a_child_holds_of_its_own_is_a_part_of_what_a_sandbox_holds(report)
     for kind in ("zygote", "waiting", "busy", "cold_busy"):
         sizes = held[kind]
         assert sizes["rss_bytes"] is None or sizes["uss_bytes"] <= sizes["pss_bytes"] <= sizes["rss_bytes"]
+    # Of the zygote, before its memory was in them: it has imported nothing large.
+    assert held["files_bytes"] is None or 2**22 < held["files_bytes"] < 2**26
 
 
 def test_the_table_names_every_form_and_limit(report):
