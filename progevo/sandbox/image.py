@@ -23,12 +23,11 @@ from typing import NamedTuple
 LIBC, HELD = ctypes.CDLL(None, use_errno=True), ctypes.PyDLL(None)
 PAGE = mmap.PAGESIZE
 MAP_FIXED, MFD_NOEXEC_SEAL, RTLD_DI_LINKMAP = 0x10, 0x8, 2
+HUGE_PAGE, MADV_COLLAPSE = 2 * 1024 * 1024, 25
 #: Whether this system can do what is done here; musl has no contexts.
 KNOWN = hasattr(os, "memfd_create") and all(
-    hasattr(LIBC, name) for name in ("dlinfo", "makecontext", "swapcontext", "pwritev")
+    hasattr(LIBC, name) for name in ("dlinfo", "makecontext", "swapcontext", "pwrite")
 )
-#: `pwritev` takes no more pieces.
-MOST_SPANS = 1024
 #: What the file is called in lists of mappings.
 NAME = "progevo"
 #: Room for one `ucontext_t` (968 bytes on x86_64, 4,560 on aarch64), and for the stack of a system call.
@@ -203,24 +202,53 @@ def put_into_a_file(spans: list[Span]) -> bool:
     Whether it was done: it is not where the kernel or the C library does not know how, or beside other threads, which
     would go on writing meanwhile. Raises `OSError` where there is no room for it.
     """
-    if not KNOWN or len(os.listdir("/proc/self/task")) > 1 or not 0 < len(spans) <= MOST_SPANS:
+    if not KNOWN or len(os.listdir("/proc/self/task")) > 1:
         return False
     file = new_file()
     try:
-        pieces = (ctypes.c_size_t * (2 * len(spans)))(*(word for start, end in spans for word in (start, end - start)))
+        writes = list(places_in(file, spans))
         # Once beforehand: where every page is there and can be read, a second time will not fall short.
-        if LIBC.pwritev(file, pieces, len(spans), ctypes.c_size_t(0)) != sum(pieces[1::2]):
+        if any(LIBC.pwrite(*map(ctypes.c_size_t, write)) != write.size for write in writes):
             return False
         signals = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            exchange(file, pieces, spans)
+            exchange(writes)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
     finally:
         os.close(file)
+    join_pages(spans)
     return True
+
+
+class Write(NamedTuple):
+    """The arguments of pwrite(2)."""
+
+    file: int
+    start: int
+    size: int
+    place: int
+
+
+def places_in(file: int, spans: list[Span]) -> Iterator[Write]:
+    """Where each part of memory goes in the file: so that 2 MiB of it can be one page in both."""
+    place = 0
+    for start, end in spans:
+        place += (start - place) % HUGE_PAGE
+        yield Write(file, start, end - start, place)
+        place += end - start
+
+
+def join_pages(spans: list[Span]) -> None:
+    """Makes pages of 2 MiB out of small ones: what a child reads from such a page is there all at once.
+
+    Where the kernel will not (before Linux 6.1, without huge pages), nothing changes.
+    """
+    for start, end in spans:
+        for page in range(-(-start // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE):
+            LIBC.madvise(ctypes.c_void_p(page), ctypes.c_size_t(HUGE_PAGE), MADV_COLLAPSE)
 
 
 def new_file() -> int:
@@ -231,17 +259,15 @@ def new_file() -> int:
         return os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 
 
-def exchange(file: int, pieces: ctypes.Array[ctypes.c_size_t], spans: list[Span]) -> None:
-    """Writes parts of memory to the file and maps it in their place, with nothing in between.
+def exchange(writes: list[Write]) -> None:
+    """Writes parts of memory to a file and maps it in their place, with nothing in between.
 
     A single line of Python in between would write to memory of which the file already has a copy. So the C library is
     told to do it alone: each call is a context of its own, on a stack of its own, and goes on to the next one's.
     """
-    steps: list[tuple[object, tuple[int, ...]]] = [(LIBC.pwritev, (file, ctypes.addressof(pieces), len(spans), 0))]
-    rights, kind, offset = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | MAP_FIXED, 0
-    for start, end in spans:
-        steps.append((LIBC.mmap, (start, end - start, rights, kind, file, offset)))
-        offset += end - start
+    rights, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | MAP_FIXED
+    steps: list[tuple[object, tuple[int, ...]]] = [(LIBC.pwrite, write) for write in writes]
+    steps += [(LIBC.mmap, (start, size, rights, kind, file, place)) for file, start, size, place in writes]
     each = CONTEXT_BYTES + STACK_BYTES
     with mmap.mmap(-1, (len(steps) + 1) * each, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         first = ctypes.c_char.from_buffer(memory)

@@ -32,6 +32,17 @@ def test_joined_spans_hold_the_same_and_do_not_touch(spans):
     assert all(before[1] < after[0] for before, after in itertools.pairwise(found))
 
 
+@given(SPANS)
+def test_parts_keep_their_distance_to_pages_of_two_mebibytes_and_do_not_overlap(spans):
+    spans = [
+        (start * image.PAGE, end * image.PAGE) for start, end in joined(span for span in spans if span[0] < span[1])
+    ]
+    writes = list(image.places_in(3, spans))
+    assert [(write.start, write.start + write.size) for write in writes] == spans
+    assert all((write.place - write.start) % (2 * MIB) == 0 for write in writes)
+    assert all(one.place + one.size <= other.place for one, other in itertools.pairwise(writes))
+
+
 @given(SPANS, SPANS)
 def test_what_two_lists_have_in_common_is_what_lies_in_both(ours, theirs):
     ours, theirs = joined(ours), joined(theirs)
@@ -132,10 +143,11 @@ kept = []
 close, os.close = os.close, kept.append
 print(image.put_into_a_file(spans))
 os.close, (file,) = close, kept
+place = next(image.places_in(file, spans)).place
 for write in (
-    lambda: os.pwrite(file, b"forged", 0),
-    lambda: mmap.mmap(file, image.PAGE).write(b"forged"),
-    lambda: os.pwrite(os.open(f"/proc/self/fd/{file}", os.O_RDWR), b"forged", 0),
+    lambda: os.pwrite(file, b"forged", place),
+    lambda: mmap.mmap(file, image.PAGE, offset=place).write(b"forged"),
+    lambda: os.pwrite(os.open(f"/proc/self/fd/{file}", os.O_RDWR), b"forged", place),
 ):
     try:
         write()
