@@ -278,7 +278,7 @@ def test_nothing_is_installed_on_macos(host: Host) -> None:
     assert host.demo().returncode == 0
 
 
-PYTEST = "-m pytest -n 2 --dist loadfile tests/report"
+PYTEST = "-m pytest -n 3 --dist loadfile tests/report"
 
 
 def test_ci_installs_the_browser_that_tests_look_at_the_page_in(host: Host) -> None:
