@@ -69,7 +69,8 @@ def serve() -> None:
                 with open(os.devnull, "rb") as nothing:
                     for file, number in ((nothing, 0), (out, 1), (err, 2)):
                         os.dup2(file.fileno(), number)
-                return run(json.loads(line))
+                run(json.loads(line))
+                return
             code = os.waitstatus_to_exitcode(os.waitpid(host, 0)[1])
             out.seek(0)
             err.seek(0)

@@ -36,13 +36,16 @@ class Hosts:
 
     def __init__(self, command: list[str], **user: Any) -> None:
         self._server = subprocess.Popen([*command, "serve"], stdin=PIPE, stdout=PIPE, text=True, **user)
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._asked, self._told = self._server.stdin, self._server.stdout
 
     def run(self, plan: str) -> subprocess.CompletedProcess[str]:
         """How a host with this plan ended, and what it said."""
-        self._server.stdin.write(f"{plan}\n")
-        self._server.stdin.flush()
-        assert select.select([self._server.stdout], [], [], PATIENCE_S)[0], "it hangs"
-        done = json.loads(self._server.stdout.readline())
+        self._asked.write(f"{plan}\n")
+        self._asked.flush()
+        assert select.select([self._told], [], [], PATIENCE_S)[0], "it hangs"
+        done = json.loads(self._told.readline())
         return subprocess.CompletedProcess(self._server.args, done["code"], done["out"], done["err"])
 
     def close(self) -> None:
