@@ -35,7 +35,11 @@ class Hosts:
     """Forks a host for each plan from a process that has imported progevo once, as one user."""
 
     def __init__(self, command: list[str], **user: Any) -> None:
-        self._server = subprocess.Popen([*command, "serve"], stdin=PIPE, stdout=PIPE, text=True, **user)
+        self._command, self._user = [*command, "serve"], user
+        self._open()
+
+    def _open(self) -> None:
+        self._server = subprocess.Popen(self._command, stdin=PIPE, stdout=PIPE, text=True, **self._user)
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._asked, self._told = self._server.stdin, self._server.stdout
@@ -44,9 +48,12 @@ class Hosts:
         """How a host with this plan ended, and what it said."""
         self._asked.write(f"{plan}\n")
         self._asked.flush()
-        assert select.select([self._told], [], [], PATIENCE_S)[0], "it hangs"
+        if not select.select([self._told], [], [], PATIENCE_S)[0]:
+            self.close()
+            self._open()  # whose answer is that of the next plan
+            raise TimeoutError(f"this host hangs: {plan}")
         done = json.loads(self._told.readline())
-        return subprocess.CompletedProcess(self._server.args, done["code"], done["out"], done["err"])
+        return subprocess.CompletedProcess(self._command, done["code"], done["out"], done["err"])
 
     def close(self) -> None:
         for process in psutil.Process(self._server.pid).children(recursive=True):  # of one that hangs
