@@ -163,21 +163,25 @@ def arm(request: pytest.FixtureRequest) -> Iterator[Arm]:
 def nobody(testrun_uid: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
     """An interpreter with packages, and a copy of progevo, that everyone can read: one for all of xdist's workers.
 
-    The first who comes makes it, the last who leaves removes it: everyone in between holds a lock that can be shared.
+    The first who comes makes it, the last who leaves removes it. At the door there is room for one at a time; who is in
+    shares a lock with all who are.
     """
     folder = Path(tempfile.gettempdir(), f"progevo-nobody-{testrun_uid}")
     ours = tmp_path_factory.getbasetemp()
-    with open((ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "nobody.lock", "a") as users:
-        fcntl.flock(users, fcntl.LOCK_EX)
+    locks = ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
+    with open(locks / "nobody.door", "a") as door, open(locks / "nobody.in", "a") as inside:
         try:
+            fcntl.flock(door, fcntl.LOCK_EX)
             if not folder.exists():
                 folder.mkdir()
                 _make_environment(folder)
-            fcntl.flock(users, fcntl.LOCK_SH)
+            fcntl.flock(inside, fcntl.LOCK_SH)
+            fcntl.flock(door, fcntl.LOCK_UN)
             yield folder / "env" / "bin" / "python", folder / "progevo"
         finally:
+            fcntl.flock(door, fcntl.LOCK_EX)
             with contextlib.suppress(BlockingIOError):
-                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(inside, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder)
 
 
