@@ -278,7 +278,7 @@ def test_nothing_is_installed_on_macos(host: Host) -> None:
     assert host.demo().returncode == 0
 
 
-PYTEST = "-m pytest -n 2 --dist loadfile tests/report"
+PYTEST = "-m pytest -n 3 --dist loadfile tests/report"
 
 
 def test_ci_installs_the_browser_that_tests_look_at_the_page_in(host: Host) -> None:
@@ -290,6 +290,21 @@ def test_ci_installs_the_browser_that_tests_look_at_the_page_in(host: Host) -> N
     assert install.startswith("apt-get install -y chromium --no-install-recommends ")
     assert host.record("pytest") == [PYTEST]
     assert "skipped" not in result.stderr
+
+
+def test_what_cannot_be_fetched_is_a_failure_and_the_other_steps_are_taken(host: Host) -> None:
+    """It comes beside the other steps, in a process of its own: what it says and how it ends are to be heard."""
+    lost = 'case "$*" in *propose/model.txt*) echo "no such wheel" >&2; exit 1 ;; esac\n'
+    host.has(python3=PYTHON.replace("#!/bin/sh\n", f"#!/bin/sh\n{lost}"))
+    result = host.test("tests/report")
+    assert result.returncode == 1
+    assert "no such wheel" in result.stderr
+    said, _, summary = result.stdout.partition("-- summary")
+    steps = ["lint", "format", "types", "layers", "docs", "browser", "model", "tests"]
+    assert re.findall("^-- (.*)", said, re.MULTILINE) == steps
+    wanted = [(name, "FAILED" if name == "model" else "ok") for name in ["set-up", *steps]]
+    assert re.findall(r"^ {3}(\S+) +(\S+) +\d+ s$", summary, re.MULTILINE) == wanted
+    assert host.record("pytest") == [PYTEST]
 
 
 def test_nobody_gets_a_browser_unasked(host: Host) -> None:

@@ -1,17 +1,20 @@
 """Runs jobs in a sandbox and prints how they ended: one arm of the boundary tests, started as root or as nobody.
 
-Standard input holds JSON: {"profile", "form", "jobs": [{"source", "limits", "request", "files"}, ...]}. A job with
-"problems" gets a black box in place of the request (`plain_functions`, with "budget" calls each), one with "watch",
-which holds the fields of a `Stopwatch`, a stopwatch. The other keys take one guarantee away, for twins that show an
-attack working without it:
+Standard input holds a plan in JSON, or, with the argument "serve", one a line:
+{"profile", "form", "jobs": [{"source", "limits", "request", "files"}, ...]}. A job with "problems" gets a black box in
+place of the request (`plain_functions`, with "budget" calls each), one with "watch", which holds the fields of a
+`Stopwatch`, a stopwatch. The other keys take one guarantee away, for twins that show an attack working without it:
 
     "drop": sequences of parts to leave out of bwrap's command
     "add": parts to put in; {"path": P} is a host path to be bound
     "environment": variables to let through
     "without": texts to cut out of what runs inside
 
-"together": true runs all jobs at once. "keyring": true gives this process a session keyring, as a log-in does. "bwrap"
-names another one to use.
+"together": true runs all jobs at once; the last of them has ended once something is in the file "ring". "keyring": true
+gives this process a session keyring, as a log-in does. "bwrap" names another one to use.
+
+Who serves has imported everything, does nothing else, and forks for each plan: a host that runs one plan and then comes
+to its end as any process does. Each plan is answered with a line of JSON: {"code", "out", "err"}.
 """
 
 from __future__ import annotations
@@ -57,8 +60,24 @@ def weaken(plan: dict[str, Any], folder: Path) -> None:
         launch.ROOM = folder
 
 
-def main() -> None:
-    plan = json.load(sys.stdin)
+def serve() -> None:
+    """Answers plans until there are no more. A fork returns from here, as a host of its own."""
+    for line in sys.stdin:
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            host = os.fork()
+            if host == 0:
+                with open(os.devnull, "rb") as nothing:
+                    for file, number in ((nothing, 0), (out, 1), (err, 2)):
+                        os.dup2(file.fileno(), number)
+                run(json.loads(line))
+                return
+            code = os.waitstatus_to_exitcode(os.waitpid(host, 0)[1])
+            out.seek(0)
+            err.seek(0)
+            print(json.dumps({"code": code, "out": out.read().decode(), "err": err.read().decode()}), flush=True)
+
+
+def run(plan: dict[str, Any]) -> None:
     if plan.get("keyring"):
         runner.leave_keyrings()
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +85,11 @@ def main() -> None:
         weaken(plan, Path(folder))
         box = Bubblewrap(load_profile(plan["profile"]), plan["form"], bwrap=plan.get("bwrap"))
         with ThreadPoolExecutor(len(plan["jobs"]) if plan.get("together") else 1) as pool:
-            executions = list(pool.map(box.run, map(job_of, plan["jobs"])))
+            running = [pool.submit(box.run, job_of(job)) for job in plan["jobs"]]
+            if "ring" in plan:
+                running[-1].result()
+                Path(plan["ring"]).write_text("done")
+            executions = [each.result() for each in running]
         box.close()
     told = [
         {
@@ -112,4 +135,4 @@ def job_of(job: dict[str, Any]) -> Job:
 
 
 if __name__ == "__main__":
-    main()
+    serve() if sys.argv[1:] == ["serve"] else run(json.load(sys.stdin))
