@@ -10,14 +10,23 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from typing import IO, TypeVar
 
 import psutil
 
-#: How long a killed tree may take to be gone before its outermost process is killed as well.
-REAP_S = 10.0
+#: How long a killed tree may take to be gone, before its outermost process is killed as well, and that one then.
+REAP_S, LAST_S = 10.0, 1.0
 TICKS, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+
+
+class Lost(Exception):
+    """No cell is to be had, or one does not end: the host's fault."""
+
+
+class Alive(Lost):
+    """Processes of a cell that has been killed are still there: nothing that it said counts."""
 
 
 def readable(descriptor: int, timeout_s: float) -> bool:
@@ -51,6 +60,8 @@ class Cell:
     ) -> None:
         self.control, self.channel, self.streams = control, channel, streams
         self._init, self._candidate, self._outermost = init, candidate, outermost
+        #: When it has to be gone, once it has been asked to end.
+        self._deadline: float | None = None
         #: The numbers that processes have by their descriptors.
         self._numbers: dict[int, int] = {}
         self._most_s = self._before_s = 0.0
@@ -79,19 +90,34 @@ class Cell:
                 self.control.sendall(b"e")
 
     def end(self) -> None:
-        """Kills it, and returns when every process of it is gone."""
+        """Kills it, and returns when every process of it is gone. Raises `Alive` where that does not come about."""
         self.kill()
-        if self._init is not None:
-            readable(self._init, REAP_S)
+        alive = []
+        if self._init is not None and not readable(self._init, self.patience_s()):
+            alive += self.processes()
         if self._outermost is not None:
             if self._init is None:
                 # A child of bwrap that has not got as far as its own namespace waits for ever when bwrap is gone.
                 self._kill_group()
-            try:
-                self._outermost.wait(REAP_S)  # bwrap collects its first process: killed now, it would leave a zombie
-            except subprocess.TimeoutExpired:
+            # bwrap collects its first process: killed now, it would leave a zombie.
+            if not self._collected(self.patience_s()):
                 self._kill_group()
-                self._outermost.wait()
+                if not self._collected(LAST_S):
+                    alive.append(self._outermost.pid)
+        blame(alive)
+
+    def patience_s(self) -> float:
+        """How much longer it may take to be gone; counted from the first question."""
+        now = time.monotonic()
+        self._deadline = self._deadline or now + REAP_S
+        return max(0.0, self._deadline - now)
+
+    def _collected(self, patience_s: float) -> bool:
+        """Whether bwrap ends in time."""
+        assert self._outermost is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._outermost.wait(patience_s)
+        return self._outermost.returncode is not None
 
     def _kill_group(self) -> None:
         """Kills bwrap, which leads a session of its own, and what it has forked there."""
@@ -100,14 +126,16 @@ class Cell:
             os.killpg(self._outermost.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends it and gives its descriptors back."""
-        self.end()
-        for descriptor in (self._init, self._candidate):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._init = self._candidate = None
-        for stream in (self.control, self.channel, *self.streams):
-            stream.close()
+        """Ends it and gives its descriptors back. Raises `Alive` as `end` does."""
+        try:
+            self.end()
+        finally:
+            for descriptor in (self._init, self._candidate):
+                if descriptor is not None:
+                    os.close(descriptor)
+            self._init = self._candidate = None
+            for stream in (self.control, self.channel, *self.streams):
+                stream.close()
 
     def measure(self) -> tuple[float, int]:
         """CPU seconds so far, of the dead too, and bytes of memory now, of all processes together."""
@@ -180,6 +208,19 @@ class Cell:
             assert number is not None
             self._numbers[process] = int(number[1])
         return self._numbers[process] if self._numbers[process] > 0 else None
+
+
+def blame(pids: list[int]) -> None:
+    """Raises `Alive`, with their numbers and states as `ps` shows them, if any of these processes is still there."""
+    words = []
+    for pid in pids:
+        with contextlib.suppress(OSError, psutil.Error):
+            words.append(f"{pid} ({psutil.Process(pid).status()})")
+    if words:
+        raise Alive(
+            f"the sandbox was killed, and after {REAP_S:g} s not all of it was gone: {', '.join(words[:8])}"
+            f"{f' and {len(words) - 8} more' if len(words) > 8 else ''}"
+        )
 
 
 def _with_memory(pid: int, state: bytes) -> str:
