@@ -31,7 +31,7 @@ SCRATCH = "/tmp"
 SHARED_MEMORY = "/dev/shm"
 ROOM = Path(__file__).parent
 #: What of this folder lies beside the harness inside.
-INSIDE = ("runner.py", "wire.py", "blackbox.py", "stopwatch.py", "powers.py", "nursery.py", "zygote.py")
+INSIDE = ("runner.py", "raised.py", "wire.py", "blackbox.py", "stopwatch.py", "powers.py", "nursery.py", "zygote.py")
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
 

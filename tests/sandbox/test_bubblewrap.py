@@ -73,6 +73,43 @@ ENDINGS = {
         "crashed",
         "processes",
     ),
+    "threads that have no room": (
+        "import threading, time\ndef solve(x):\n"
+        " for _ in range(50): threading.Thread(target=time.sleep, args=(60,)).start()",
+        {"memory_bytes": 128 * MIB},
+        "memory_limit",
+        "can't start new thread (line 3) (limit memory_bytes)",
+    ),
+    "a thread that has no room": (
+        "import threading, time\ndef solve(x):\n threading.stack_size(2**30)\n"
+        " threading.Thread(target=time.sleep, args=(60,)).start()",
+        {"memory_bytes": 500 * MIB},
+        "memory_limit",
+        "(limit memory_bytes)",
+    ),
+    "too many threads, who have room now": (
+        "import threading, time\ndef solve(x):\n kept = bytes(1900 * 2**20)\n kept = None\n"
+        " for _ in range(99): threading.Thread(target=time.sleep, args=(60,)).start()",
+        {"memory_bytes": 2000 * MIB, "processes": 16},
+        "crashed",
+        "(limit processes)",
+    ),
+    "too many threads, that have ended": (
+        "import threading\ndef solve(x):\n wait, threads = threading.Event(), []\n try:\n"
+        "  for _ in range(50):\n   threads.append(threading.Thread(target=wait.wait))\n   threads[-1].start()\n"
+        " finally:\n  wait.set()\n  for thread in threads[:-1]: thread.join()",
+        {"processes": 16},
+        "crashed",
+        "(limit processes)",
+    ),
+    "threads, either too many or too large, that have ended": (
+        "import threading\ndef solve(x):\n wait, threads = threading.Event(), []\n try:\n"
+        "  for _ in range(50):\n   threads.append(threading.Thread(target=wait.wait))\n   threads[-1].start()\n"
+        " finally:\n  wait.set()\n  for thread in threads[:-1]: thread.join()",
+        {"memory_bytes": 128 * MIB},
+        "crashed",
+        "(limit processes or memory_bytes)",
+    ),
     "a flood on stdout": (
         "def solve(x):\n while True: print('x' * 10**5)",
         {"output_bytes": 10 * MIB},

@@ -658,7 +658,7 @@ def test_a_limit_that_is_refused_is_named_with_the_kernels_word(box, monkeypatch
         "    granted(limit, bounds)\n"
         "resource.setrlimit = setrlimit\n" + text.replace("from __future__ import annotations\n", "")
     )
-    for name in ("wire.py", "blackbox.py", "stopwatch.py"):
+    for name in ("raised.py", "wire.py", "blackbox.py", "stopwatch.py"):
         shutil.copy(seatbelt.ROOM / name, tmp_path)
     monkeypatch.setattr(seatbelt, "ROOM", tmp_path)
     refused = {"memory_bytes": "current limit exceeds maximum limit"}
