@@ -18,6 +18,8 @@ import psutil
 
 #: How long a killed tree may take to be gone, before its outermost process is killed as well, and that one then.
 REAP_S, LAST_S = 10.0, 1.0
+#: How often to look, and after how long, whether all that a candidate has started stands still.
+STOPS, STOP_S = 50, 0.001
 TICKS, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
@@ -159,21 +161,47 @@ class Cell:
         if self._candidate is None:  # the child of a zygote has used nothing
             self._before_s += self.measure()[0]
 
-    def weigh(self) -> int:
+    def weigh(self, most_bytes: int) -> int:
         """Bytes of memory now, of all processes together, what several of them share counted once.
 
-        `measure` counts the pages that a fork shares for each process: an upper bound, and a hundred times cheaper.
+        `measure` counts the pages that a fork shares for each process: an upper bound, and a hundred times cheaper. To
+        weigh takes the kernel tens of milliseconds on a busy machine. The candidate stands still for that time, so that
+        its memory does not grow by as much again; if it has more than `most_bytes`, it does not go on.
         """
-        memory = 0
-        for pid in self.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process = psutil.Process(pid)
-                try:
-                    # Nothing for one whose first thread has ended before the others.
-                    memory += process.memory_full_info().pss or _bytes_of_threads(pid)
-                except psutil.AccessDenied:
-                    memory += process.memory_info().rss - process.memory_info().shared
-        return memory
+        held: dict[int, int] = {}
+        try:
+            self._stop(held)
+            memory = sum(map(_fair_bytes, self.processes()))
+            if memory <= most_bytes:
+                for process in held.values():
+                    with contextlib.suppress(OSError):
+                        signal.pidfd_send_signal(process, signal.SIGCONT)
+            return memory
+        finally:
+            for process in held.values():
+                os.close(process)
+
+    def _stop(self, held: dict[int, int]) -> None:
+        """Stops the candidate's processes, also those that they start meanwhile; `held`: number and descriptor of each.
+
+        The first process of all is ours, and starts none.
+        """
+        for _ in range(STOPS):
+            still = all(map(_stands_still, held))  # a fork that has begun is finished first
+            new = set(self.processes()[1:]) - held.keys()
+            if still and not new:
+                return
+            for pid in new:
+                with contextlib.suppress(OSError):
+                    held[pid] = os.pidfd_open(pid)
+            # A number that is still one of these has not been given to somebody else's process. The kernel's lists lack
+            # some while processes come and go: those are for the next round.
+            for pid in new.intersection(held).difference(self.processes()):
+                os.close(held.pop(pid))
+            for pid in new.intersection(held):
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(held[pid], signal.SIGSTOP)
+            time.sleep(STOP_S)
 
     def processes(self) -> list[int]:
         """Every process in it, parents before children, the oldest child first.
@@ -238,6 +266,25 @@ def _unshared_bytes(pid: int, state: bytes) -> int:
     with open(f"/proc/{_with_memory(pid, state)}/statm", "rb") as file:
         _, resident, shared, *_ = map(int, file.read().split())
     return (resident - shared) * PAGE_BYTES
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether a process has stopped, or is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in b"TtZX"
+    return True
+
+
+def _fair_bytes(pid: int) -> int:
+    """Memory of a process, with a fair part of what it shares; 0 where it is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        try:
+            # Nothing for one whose first thread has ended before the others.
+            return int(process.memory_full_info().pss) or _bytes_of_threads(pid)
+        except psutil.AccessDenied:
+            return int(process.memory_info().rss - process.memory_info().shared)
+    return 0
 
 
 def _bytes_of_threads(pid: int) -> int:

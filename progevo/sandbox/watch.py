@@ -130,7 +130,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                 used_s, memory = cell.measure()
                 used_s = max(used_s, account.cpu_s())
                 if memory > limits.memory_bytes:
-                    memory = cell.weigh()
+                    memory = cell.weigh(limits.memory_bytes)
                 if used_s > limits.cpu_s + SLACK_S:
                     ending.verdict = "cpu_limit"
                     break

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from progevo.sandbox import cell
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.watch import Log
@@ -477,6 +478,38 @@ def solve(x):
     with closing(Bubblewrap(load_profile("stdlib"), box.confinement.rung)) as plain:
         done = plain.run(job(source, memory_bytes=400 * MIB, wall_s=15.0))
     assert done.status == "memory_limit", done.reason
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, "ok"), (40, "memory_limit")])
+def test_a_candidate_stands_still_while_its_memory_is_weighed(box, monkeypatch, more, status):
+    """That takes the kernel tens of milliseconds on a busy machine, in which it had grown by half its limit."""
+    source = f"""
+import os, time
+def solve(x):
+    kept = bytearray(b'x' * 70 * 2**20)
+    for _ in range(4):
+        if os.fork() == 0:
+            more = b'x' * {more} * 2**20
+            while True: time.sleep(0.001)
+    time.sleep(1)
+    return len(kept)
+"""
+    seen, weigh = [], cell._fair_bytes
+
+    def watched(pid):
+        (mine,) = box._cells._cells
+        candidates = [psutil.Process(each) for each in mine.processes()[1:]]
+        patience = time.monotonic() + 2
+        while {each.status() for each in candidates} != {psutil.STATUS_STOPPED} and time.monotonic() < patience:
+            time.sleep(0.001)
+        seen.append([each.status() for each in candidates])
+        return weigh(pid)
+
+    monkeypatch.setattr(cell, "_fair_bytes", watched)
+    done = box.run(job(source, memory_bytes=200 * MIB))
+    assert done.status == status, done.reason
+    assert seen[-1] == [psutil.STATUS_STOPPED] * 5
+    assert {word for words in seen for word in words} == {psutil.STATUS_STOPPED}
 
 
 def test_a_warm_child_finds_modules_where_a_cold_one_does():
