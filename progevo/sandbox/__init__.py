@@ -38,9 +38,11 @@ class Sandbox(Protocol):
         ...
 
     def run(self, job: Job, /) -> Execution:
-        """How one run ended. When this returns, nothing of the sandbox is alive."""
+        """How one run ended. When this returns, nothing of the sandbox is alive; or it was killed and does not end, and
+        the run is `sandbox_lost` with a reason that names what is left.
+        """
         ...
 
     def close(self) -> None:
-        """Ends whatever still runs; those runs return `sandbox_lost`."""
+        """Ends whatever still runs; those runs return `sandbox_lost`. Warns of what waited and does not end."""
         ...

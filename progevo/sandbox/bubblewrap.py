@@ -14,19 +14,20 @@ import platform
 import shutil
 import subprocess
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Literal
 
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox import Confinement, cgroup, wire
 from progevo.sandbox.answerer import Answerers
-from progevo.sandbox.cell import InUse
+from progevo.sandbox.cell import Alive, InUse, Lost
 from progevo.sandbox.cgroup import NO_ACCOUNT, Account
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.launch import Launcher, Surroundings
 from progevo.sandbox.outcome import clean, execution
 from progevo.sandbox.profile import Profile
-from progevo.sandbox.source import Fresh, Lost, Source, Zygote, mounts
+from progevo.sandbox.source import Fresh, Source, Zygote, mounts
 from progevo.sandbox.syscalls import MACHINES, OPTIONAL, filter_for
 from progevo.sandbox.watch import frames_of, watch
 from progevo.types import Execution, Job, Json, Limits
@@ -98,6 +99,8 @@ class Bubblewrap:
                     ending = watch(cell, job.limits, frames, talk, account)
                     self._refused.update(ending.refused)
                 talk.end()
+        except Alive as error:  # what has made the cell has been ended as well
+            return Execution(status="sandbox_lost", reason=str(error))
         except (Lost, OSError) as error:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         return CLOSED if self._cells.closed else execution(ending, job.limits, talk.found)
@@ -115,11 +118,17 @@ class Bubblewrap:
         self._cells.close()
         with self._lock:
             idle, self._idle = self._idle, []
+        alive = []
         for _, source in idle:
-            source.close()
+            try:
+                source.close()
+            except Alive as error:  # it waited, and holds nothing of a candidate's
+                alive.append(str(error))
         self._answerers.close()
         if self._cgroups is not None:
             self._cgroups.close()
+        if alive:
+            warnings.warn("; ".join(alive), RuntimeWarning, stacklevel=2)
 
     @contextlib.contextmanager
     def _source(self, surroundings: Surroundings) -> Iterator[Source]:

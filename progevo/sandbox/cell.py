@@ -10,14 +10,25 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from typing import IO, TypeVar
 
 import psutil
 
-#: How long a killed tree may take to be gone before its outermost process is killed as well.
-REAP_S = 10.0
+#: How long a killed tree may take to be gone, before its outermost process is killed as well, and that one then.
+REAP_S, LAST_S = 10.0, 1.0
+#: How often to look, and after how long, whether all that a candidate has started stands still.
+STOPS, STOP_S = 50, 0.001
 TICKS, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+
+
+class Lost(Exception):
+    """No cell is to be had, or one does not end: the host's fault."""
+
+
+class Alive(Lost):
+    """Processes of a cell that has been killed are still there: nothing that it said counts."""
 
 
 def readable(descriptor: int, timeout_s: float) -> bool:
@@ -51,6 +62,8 @@ class Cell:
     ) -> None:
         self.control, self.channel, self.streams = control, channel, streams
         self._init, self._candidate, self._outermost = init, candidate, outermost
+        #: When it has to be gone, once it has been asked to end.
+        self._deadline: float | None = None
         #: The numbers that processes have by their descriptors.
         self._numbers: dict[int, int] = {}
         self._most_s = self._before_s = 0.0
@@ -79,19 +92,34 @@ class Cell:
                 self.control.sendall(b"e")
 
     def end(self) -> None:
-        """Kills it, and returns when every process of it is gone."""
+        """Kills it, and returns when every process of it is gone. Raises `Alive` where that does not come about."""
         self.kill()
-        if self._init is not None:
-            readable(self._init, REAP_S)
+        alive = []
+        if self._init is not None and not readable(self._init, self.patience_s()):
+            alive += self.processes()
         if self._outermost is not None:
             if self._init is None:
                 # A child of bwrap that has not got as far as its own namespace waits for ever when bwrap is gone.
                 self._kill_group()
-            try:
-                self._outermost.wait(REAP_S)  # bwrap collects its first process: killed now, it would leave a zombie
-            except subprocess.TimeoutExpired:
+            # bwrap collects its first process: killed now, it would leave a zombie.
+            if not self._collected(self.patience_s()):
                 self._kill_group()
-                self._outermost.wait()
+                if not self._collected(LAST_S):
+                    alive.append(self._outermost.pid)
+        blame(alive)
+
+    def patience_s(self) -> float:
+        """How much longer it may take to be gone; counted from the first question."""
+        now = time.monotonic()
+        self._deadline = self._deadline or now + REAP_S
+        return max(0.0, self._deadline - now)
+
+    def _collected(self, patience_s: float) -> bool:
+        """Whether bwrap ends in time."""
+        assert self._outermost is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._outermost.wait(patience_s)
+        return self._outermost.returncode is not None
 
     def _kill_group(self) -> None:
         """Kills bwrap, which leads a session of its own, and what it has forked there."""
@@ -100,14 +128,16 @@ class Cell:
             os.killpg(self._outermost.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends it and gives its descriptors back."""
-        self.end()
-        for descriptor in (self._init, self._candidate):
-            if descriptor is not None:
-                os.close(descriptor)
-        self._init = self._candidate = None
-        for stream in (self.control, self.channel, *self.streams):
-            stream.close()
+        """Ends it and gives its descriptors back. Raises `Alive` as `end` does."""
+        try:
+            self.end()
+        finally:
+            for descriptor in (self._init, self._candidate):
+                if descriptor is not None:
+                    os.close(descriptor)
+            self._init = self._candidate = None
+            for stream in (self.control, self.channel, *self.streams):
+                stream.close()
 
     def measure(self) -> tuple[float, int]:
         """CPU seconds so far, of the dead too, and bytes of memory now, of all processes together."""
@@ -131,21 +161,47 @@ class Cell:
         if self._candidate is None:  # the child of a zygote has used nothing
             self._before_s += self.measure()[0]
 
-    def weigh(self) -> int:
+    def weigh(self, most_bytes: int) -> int:
         """Bytes of memory now, of all processes together, what several of them share counted once.
 
-        `measure` counts the pages that a fork shares for each process: an upper bound, and a hundred times cheaper.
+        `measure` counts the pages that a fork shares for each process: an upper bound, and a hundred times cheaper. To
+        weigh takes the kernel tens of milliseconds on a busy machine. The candidate stands still for that time, so that
+        its memory does not grow by as much again; if it has more than `most_bytes`, it does not go on.
         """
-        memory = 0
-        for pid in self.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process = psutil.Process(pid)
-                try:
-                    # Nothing for one whose first thread has ended before the others.
-                    memory += process.memory_full_info().pss or _bytes_of_threads(pid)
-                except psutil.AccessDenied:
-                    memory += process.memory_info().rss - process.memory_info().shared
-        return memory
+        held: dict[int, int] = {}
+        try:
+            self._stop(held)
+            memory = sum(map(_fair_bytes, self.processes()))
+            if memory <= most_bytes:
+                for process in held.values():
+                    with contextlib.suppress(OSError):
+                        signal.pidfd_send_signal(process, signal.SIGCONT)
+            return memory
+        finally:
+            for process in held.values():
+                os.close(process)
+
+    def _stop(self, held: dict[int, int]) -> None:
+        """Stops the candidate's processes, also those that they start meanwhile; `held`: number and descriptor of each.
+
+        The first process of all is ours, and starts none.
+        """
+        for _ in range(STOPS):
+            still = all(map(_stands_still, held))  # a fork that has begun is finished first
+            new = set(self.processes()[1:]) - held.keys()
+            if still and not new:
+                return
+            for pid in new:
+                with contextlib.suppress(OSError):
+                    held[pid] = os.pidfd_open(pid)
+            # A number that is still one of these has not been given to somebody else's process. The kernel's lists lack
+            # some while processes come and go: those are for the next round.
+            for pid in new.intersection(held).difference(self.processes()):
+                os.close(held.pop(pid))
+            for pid in new.intersection(held):
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(held[pid], signal.SIGSTOP)
+            time.sleep(STOP_S)
 
     def processes(self) -> list[int]:
         """Every process in it, parents before children, the oldest child first.
@@ -182,6 +238,19 @@ class Cell:
         return self._numbers[process] if self._numbers[process] > 0 else None
 
 
+def blame(pids: list[int]) -> None:
+    """Raises `Alive`, with their numbers and states as `ps` shows them, if any of these processes is still there."""
+    words = []
+    for pid in pids:
+        with contextlib.suppress(OSError, psutil.Error):
+            words.append(f"{pid} ({psutil.Process(pid).status()})")
+    if words:
+        raise Alive(
+            f"the sandbox was killed, and after {REAP_S:g} s not all of it was gone: {', '.join(words[:8])}"
+            f"{f' and {len(words) - 8} more' if len(words) > 8 else ''}"
+        )
+
+
 def _with_memory(pid: int, state: bytes) -> str:
     """Where the kernel says how much memory a process has: its first thread may have ended before the others."""
     if state == b"Z":
@@ -197,6 +266,25 @@ def _unshared_bytes(pid: int, state: bytes) -> int:
     with open(f"/proc/{_with_memory(pid, state)}/statm", "rb") as file:
         _, resident, shared, *_ = map(int, file.read().split())
     return (resident - shared) * PAGE_BYTES
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether a process has stopped, or is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in b"TtZX"
+    return True
+
+
+def _fair_bytes(pid: int) -> int:
+    """Memory of a process, with a fair part of what it shares; 0 where it is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        try:
+            # Nothing for one whose first thread has ended before the others.
+            return int(process.memory_full_info().pss) or _bytes_of_threads(pid)
+        except psutil.AccessDenied:
+            return int(process.memory_info().rss - process.memory_info().shared)
+    return 0
 
 
 def _bytes_of_threads(pid: int) -> int:

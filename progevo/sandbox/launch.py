@@ -31,7 +31,17 @@ SCRATCH = "/tmp"
 SHARED_MEMORY = "/dev/shm"
 ROOM = Path(__file__).parent
 #: What of this folder lies beside the harness inside.
-INSIDE = ("runner.py", "wire.py", "blackbox.py", "stopwatch.py", "powers.py", "image.py", "nursery.py", "zygote.py")
+INSIDE = (
+    "runner.py",
+    "raised.py",
+    "wire.py",
+    "blackbox.py",
+    "stopwatch.py",
+    "powers.py",
+    "image.py",
+    "nursery.py",
+    "zygote.py",
+)
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
 
@@ -80,7 +90,6 @@ class Launcher:
             process = STARTER.submit(
                 subprocess.Popen,
                 started_by_this_user(parts, mark),
-                executable=None if os.geteuid() == 0 else str(parts[0]),
                 # bwrap's own environment can be read inside.
                 env={**ENVIRONMENT, **self.profile.environment},
                 cwd="/",
@@ -171,7 +180,10 @@ def command(
 
 @functools.cache
 def marked(host: int) -> str:
-    """What is in the command line of all that this process starts here, from when somebody watches over that."""
+    """What is in the command line of all that this process starts here, from when somebody watches over that.
+
+    It stands among bwrap's arguments, which a script in its place hands on, and which nothing inside can see.
+    """
     mark = f"progevo-{host}-{secrets.token_hex(8)}"
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     command = [os.path.realpath(sys.executable), "-I", "-S", str(ROOM / "sweeper.py"), str(host), mark]
@@ -189,12 +201,14 @@ def dismiss(host: int, sweeper: int) -> None:
 
 
 def started_by_this_user(parts: list[Part], mark: str) -> list[str]:
-    """The command as this user has to start it: as it is, or, for root, through `stage`; its name is the mark."""
+    """The command as this user has to start it: as it is, or, for root, through `stage`; with the mark in it."""
+    bwrap, *options = parts
+    parts = [bwrap, "--unsetenv", mark, *options]  # there is no such variable
     if os.geteuid() != 0:
-        return [mark, *map(str, parts[1:])]
+        return list(map(str, parts))
     paths = list(dict.fromkeys(str(part) for part in parts if isinstance(part, Path)))
     argv = [{"path": paths.index(str(part))} if isinstance(part, Path) else part for part in parts]
-    plan = json.dumps({"uid": NOBODY, "paths": paths, "argv": argv, "name": mark})
+    plan = json.dumps({"uid": NOBODY, "paths": paths, "argv": argv})
     return [os.path.realpath(sys.executable), "-I", "-S", str(ROOM / "stage.py"), plan]
 
 

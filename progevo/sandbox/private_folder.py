@@ -44,7 +44,7 @@ def run_folder(job: Job) -> Iterator[Folder]:
         for path in (folder.own, folder.inputs, folder.scratch):
             path.mkdir(0o700)
         # Copies: a link would be the host's own file, under a name that others may come to write to.
-        for name in ("runner.py", "wire.py", "blackbox.py", "stopwatch.py"):
+        for name in ("runner.py", "raised.py", "wire.py", "blackbox.py", "stopwatch.py"):
             shutil.copyfile(ROOM / name, folder.own / name)
         shutil.copyfile(job.harness, folder.own / "harness.py")
         for name, path in job.inputs.files.items():

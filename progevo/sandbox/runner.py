@@ -1,6 +1,6 @@
 """What runs inside the sandbox: a supervisor, and its child, which becomes the candidate.
 
-This file is trusted, stands alone (standard library, `wire` and `blackbox` beside it) and speaks with the host over two
+This file is trusted, stands alone (standard library, and the files beside it) and speaks with the host over two
 sockets: `control` is the supervisor's, whom the host believes, `channel` the candidate's, whom it does not. In order:
 
 1. The supervisor makes itself undumpable, so that the candidate, which has the same uid, can neither trace it
@@ -35,20 +35,19 @@ import socket
 import struct
 import sys
 import time
-import traceback
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from progevo.sandbox import blackbox, stopwatch, wire
+    from progevo.sandbox import blackbox, raised, stopwatch, wire
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import blackbox  # all three lie beside this file inside the sandbox
+    import blackbox  # all of them lie beside this file inside the sandbox
+    import raised
     import stopwatch
     import wire
 
-PROGRAM = "/tmp/program.py"
 INPUTS = Path("/inputs")
 PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
 KEYCTL = {"x86_64": 250, "aarch64": 219}
@@ -58,16 +57,6 @@ KEYCTL_JOIN_SESSION_KEYRING = 1
 STARTED = wire.encode({"kind": "started"})
 
 libc = ctypes.CDLL(None, use_errno=True)
-
-#: What a refused resource looks like from inside, and the limit that a person would have to raise.
-LIMIT_BY_ERRNO = {
-    errno.EFBIG: "file_bytes",
-    errno.ENOSPC: "scratch_bytes",
-    errno.EMFILE: "open_files",
-    errno.EAGAIN: "processes",
-}
-#: How the system-call filter answers, and what else is not permitted in here.
-REFUSALS = (errno.EPERM, errno.ENOSYS)
 
 
 class Surroundings(NamedTuple):
@@ -128,7 +117,7 @@ def close_mounts(control: socket.socket, mounts: dict[str, Any]) -> None:
         powers.close_mounts()
         powers.fresh_scratch(mounts)
     except OSError as error:
-        control.sendall(wire.encode({"kind": "refused", "limits": {"scratch_files": text_of(error)}}))
+        control.sendall(wire.encode({"kind": "refused", "limits": {"scratch_files": raised.text_of(error)}}))
     os.chdir("/tmp")
     powers.drop_capabilities()  # before it imports a thing
 
@@ -221,7 +210,7 @@ def become_candidate(surroundings: Surroundings, channel: socket.socket) -> NoRe
     try:
         frame = answer(job, surroundings, *extra)
     except BaseException as error:  # whatever a candidate raises is its outcome, SystemExit included
-        frame = wire.encode(failure(error))
+        frame = wire.encode(raised.failure(error))
     # Before the answer: at the answer the host ends this process.
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
@@ -248,17 +237,17 @@ def answer(job: dict[str, Any], surroundings: Surroundings, *extra: blackbox.Bla
         value, arrays = harness.run(entry, job["request"], surroundings.inputs, *extra)
         return wire.encode({"kind": "answer", "value": value}, arrays, max_header_bytes=wire.MAX_HEADER_BYTES)
     except (harness.BadOutput, wire.WireError) as error:
-        return wire.encode({"kind": "bad_output", "reason": text_of(error)})
+        return wire.encode({"kind": "bad_output", "reason": raised.text_of(error)})
 
 
 def program(job: dict[str, Any]) -> Any:
     """The entry point of the candidate's program, once that has run."""
     module = types.ModuleType("program")
-    module.__file__ = PROGRAM
+    module.__file__ = raised.PROGRAM
     sys.modules["program"] = module  # dataclasses and friends look their module up by name
     source = job["source"]
-    linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
-    exec(compile(source, PROGRAM, "exec", dont_inherit=True), module.__dict__)
+    linecache.cache[raised.PROGRAM] = (len(source), None, source.splitlines(True), raised.PROGRAM)
+    exec(compile(source, raised.PROGRAM, "exec", dont_inherit=True), module.__dict__)
     entry = module.__dict__.get(job["entrypoint"])
     if entry is None:
         raise NameError(f"the program ran but did not define {job['entrypoint']!r}")
@@ -275,59 +264,6 @@ def load_harness() -> Any:
     sys.modules["harness"] = module
     spec.loader.exec_module(module)
     return module
-
-
-def failure(error: BaseException) -> dict[str, Any]:
-    """The frame for an exception: its name, its text, the line where the program raised it, and a likely limit."""
-    reason = f"{type(error).__name__}: {text_of(error)}"
-    line = refused = None
-    with contextlib.suppress(BaseException):
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename != PROGRAM:
-            frames = frames.tb_next  # the runner's own frames say nothing about the program
-        # Not by print_exception: the exception's own text may be of any length.
-        print(
-            "Traceback (most recent call last):", *traceback.format_tb(frames, -12), reason, sep="\n", file=sys.stderr
-        )
-        lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == PROGRAM]
-        line = lines[-1] if lines else None
-        if isinstance(error, OSError) and error.errno in REFUSALS:
-            refused = called(frames)
-    limit = LIMIT_BY_ERRNO.get(error.errno or 0) if isinstance(error, OSError) else None
-    if isinstance(error, RuntimeError) and "can't start new thread" in reason:
-        limit = "processes"
-    memory = is_about_memory(error, reason)
-    return {"kind": "raised", "reason": reason, "line": line, "limit": limit, "refused": refused, "memory": memory}
-
-
-def called(frames: types.TracebackType | None) -> str | None:
-    """What the program's innermost frame was about, in its own words: a call that went through its libraries."""
-    words = None
-    while frames is not None:
-        code = frames.tb_frame.f_code
-        if code.co_filename == PROGRAM:
-            # Of each instruction, which is two bytes: lines, counted from 1, and columns in bytes of UTF-8.
-            first, last, start, end = [*code.co_positions()][frames.tb_lasti // 2]
-            text = linecache.getline(PROGRAM, first or 0).encode()[start : end if first == last else None]
-            words = text.decode("utf-8", "replace").strip()[:100]
-        frames = frames.tb_next
-    return words
-
-
-def is_about_memory(error: BaseException, reason: str) -> bool:
-    """Whether an exception is the address-space limit in disguise."""
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
-        return True
-    signs = ("failed to map segment", "Cannot allocate memory", "cannot allocate memory", "Unable to allocate")
-    return any(sign in reason for sign in signs)
-
-
-def text_of(error: BaseException) -> str:
-    """An exception's text, cut; its own `__str__` may be hostile."""
-    try:
-        return str(error)[:2000]
-    except BaseException:
-        return "(its text cannot be read)"
 
 
 def set_limits(limits: dict[str, int | None]) -> None:

@@ -27,7 +27,7 @@ from progevo.errors import SandboxUnavailable
 from progevo.sandbox import Confinement, wire
 from progevo.sandbox.answerer import Answerers
 from progevo.sandbox.bubblewrap import CLOSED
-from progevo.sandbox.cell import REAP_S, Cell, InUse
+from progevo.sandbox.cell import Alive, Cell, InUse, blame
 from progevo.sandbox.interpreter import find_interpreter
 from progevo.sandbox.outcome import clean, execution
 from progevo.sandbox.private_folder import Folder, run_folder, weight
@@ -101,6 +101,8 @@ class Seatbelt:
                 with run_folder(job) as folder, self._cells.hold(self._start(folder, job.limits)) as cell:
                     ending = watch(cell, job.limits, frames_of(job, limits, talk), talk)
                 talk.end()
+        except Alive as error:
+            return Execution(status="sandbox_lost", reason=str(error))
         except OSError as error:
             return CLOSED if self._cells.closed else Execution(status="sandbox_lost", reason=clean(str(error), 500))
         if self._cells.closed:
@@ -210,8 +212,7 @@ class Jailed(Cell):
         for other in others:
             with contextlib.suppress(psutil.Error):
                 other.kill()
-        deadline = time.monotonic() + REAP_S
-        while self._process.returncode is None and time.monotonic() < deadline:
+        while self._process.returncode is None and self.patience_s():
             # Not by `Popen.wait`, which does not say what it cost.
             pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
             if pid:
@@ -221,8 +222,10 @@ class Jailed(Cell):
                 self.max_rss_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
             else:
                 time.sleep(0.002)
-        while any(map(_is_alive, others)) and time.monotonic() < deadline:
+        while any(map(_is_alive, others)) and self.patience_s():
             time.sleep(0.002)
+        alive = [other.pid for other in others if _is_alive(other)]
+        blame(alive if self._process.returncode is not None else [self._process.pid, *alive])
 
     def measure(self) -> tuple[float, int]:
         """CPU seconds since the first call, and bytes of memory now. Ends the process when scratch holds too much."""

@@ -9,7 +9,7 @@ import time
 from typing import Protocol
 
 from progevo.sandbox import wire
-from progevo.sandbox.cell import Cell
+from progevo.sandbox.cell import Cell, Lost
 from progevo.sandbox.cgroup import Cgroups, Shared
 from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, Launcher, Surroundings
 from progevo.sandbox.watch import STARTUP_S, said
@@ -25,10 +25,6 @@ CHILD = 6
 MOUNTING = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 
 
-class Lost(Exception):
-    """No cell is to be had: the host's fault."""
-
-
 class Source(Protocol):
     """Makes cells, one at a time: a slot for one candidate after another."""
 
@@ -41,7 +37,7 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Ends what waits."""
+        """Ends what waits, and what makes it. Raises `Alive` where that does not end."""
         ...
 
 
@@ -105,11 +101,14 @@ class Zygote:
                 self._ask(self.home)
 
     def close(self) -> None:
-        if self.home is not None:
-            self.home.close()  # and with it the child that waits, if any
-        if self.account is not None:
-            self.account.remove()
+        home, account = self.home, self.account
         self.home, self.account, self._asked = None, None, False
+        try:
+            if home is not None:
+                home.close()  # and with it the child that waits, if any, and what is left of others
+        finally:
+            if account is not None:
+                account.remove()
 
     def _ask(self, home: Cell) -> None:
         home.control.sendall(b"n")
@@ -148,9 +147,9 @@ class Zygote:
                 if not data:
                     raise Lost(f"the zygote did not start: {said(home.streams[1])[-2000:] or 'it said nothing'}")
         except OSError as error:
-            home.end()
-            word = said(home.streams[1])[-2000:] or str(error)
-            home.close()
+            with contextlib.closing(home):
+                home.end()
+                word = said(home.streams[1])[-2000:] or str(error)
             raise Lost(f"the zygote did not start: {word}") from None
         except Lost:
             home.close()

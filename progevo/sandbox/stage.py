@@ -5,10 +5,9 @@ it: this file, in a process of its own, binds the named paths to a world-readabl
 namespace (an interpreter under /root or a checkout in a closed home would be out of reach otherwise), gives up
 every privilege and then becomes that program. From there on root's sandbox is the same as anybody's.
 
-    python -I -S stage.py '{"uid": ..., "paths": [...], "argv": [...], "name": ...}'
+    python -I -S stage.py '{"uid": ..., "paths": [...], "argv": [...]}'
 
-In `argv`, `{"path": i}` stands for where the i-th path has been put; the program is called by `name`. The environment
-is passed on as it is.
+In `argv`, `{"path": i}` stands for where the i-th path has been put. The environment is passed on as it is.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def main() -> NoReturn:
     os.setresgid(plan["uid"], plan["uid"], plan["uid"])
     os.setresuid(plan["uid"], plan["uid"], plan["uid"])
     argv = [part if isinstance(part, str) else places[part["path"]] for part in plan["argv"]]
-    os.execv(argv[0], [plan["name"], *argv[1:]])
+    os.execv(argv[0], argv)
 
 
 def mount(

@@ -74,6 +74,16 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "msgsnd": (69, 189),
     "msgrcv": (70, 188),
     "msgctl": (71, 187),
+    # a pipe holds the pages that it is given, 2 MiB each where they are large, when nobody else does any more
+    "vmsplice": (278, 75),
+    # a ruleset holds a rule for every port, a listener all the filters behind it, as long as its descriptor is open
+    "landlock_create_ruleset": (444, 444),
+    "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446),
+    "seccomp": (317, 277),
+    # descriptors on their way are counted for all of a user's processes together, and refused to whoever comes next
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
     # the buffers of a local pair may grow to megabytes, attributes of files and inodes beyond any size of a tmpfs
     "setsockopt": (54, 208),
     "setxattr": (188, 5),
@@ -136,8 +146,7 @@ OPTIONAL: dict[str, tuple[int, int | None]] = {
     "tgkill": (234, 131),
     "flock": (73, 32),
     "sched_setaffinity": (203, 122),
-    "setpriority": (140, 140),
-    "seccomp": (317, 277),
+    "setpriority": (141, 140),
     "mknodat": (259, 33),
     "symlinkat": (266, 36),
     "linkat": (265, 37),
@@ -150,7 +159,14 @@ FCNTL = (72, 25)
 IOCTL = (16, 29)
 PRLIMIT = (302, 261)
 MMAP = (9, 222)
-MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
+MADVISE = (28, 233)
+PRCTL = (157, 167)
+MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x01, 0x20, 0x40000
+#: MADV_COLD and MADV_PAGEOUT: swapped out, memory is in nobody's resident size.
+SWAPPING = (20, 21)
+PR_SET_SECCOMP = 22
+#: The bit that SOCK_DGRAM and SOCK_RAW have, and SOCK_STREAM and SOCK_SEQPACKET have not.
+DATAGRAMS = 2
 
 #: CLONE_NEW* but CLONE_NEWTIME, which clone takes for a signal number: cgroup, UTS, IPC, user, PID, network, mount.
 NEW_NAMESPACES = 0x7E020000
@@ -209,14 +225,20 @@ def instructions(column: int, refused: list[tuple[int, int | None]]) -> list[Ins
     program += when(JUMP_EQUAL, FLOCK[column], granted)
     command = [load(1), *any_of(LOCKS, granted), *any_of(DESCRIPTOR, allow), *refuse]
     flags = [load(0), *when(JUMP_ANY_BIT, NEW_NAMESPACES | CLONE_PARENT, refuse), *allow]
-    family = [load(0), *unless(JUMP_EQUAL, AF_UNIX, refuse), *allow]
+    # One of a pair that is for datagrams can send them to any local socket that has a name here.
+    pair = [load(0), *unless(JUMP_EQUAL, AF_UNIX, refuse), load(1), *when(JUMP_ANY_BIT, DATAGRAMS, refuse), *allow]
     request = [load(1), *any_of(TERMINAL, refuse), *any_of(REQUESTS, allow), *answer(ERROR | errno.ENOTTY)]
     # Limits of one's own only: those of the supervisor, of the same uid, would end it.
     limits = [load(0), *unless(JUMP_EQUAL, 0, refuse), *allow]
     # Shared memory without a file: its pages stay while any one of them is mapped, and no limit counts them.
     no_memory = answer(ERROR | errno.ENOMEM)  # as the limit itself would say it
-    shared = [load(3), *when(JUMP_ANY_BIT, MAP_ANONYMOUS, when(JUMP_ANY_BIT, MAP_SHARED, no_memory)), *allow]
-    blocks = {CLONE: flags, SOCKETPAIR: family, FCNTL: command, IOCTL: request, PRLIMIT: limits, MMAP: shared}
+    shared = when(JUMP_ANY_BIT, MAP_ANONYMOUS, when(JUMP_ANY_BIT, MAP_SHARED, no_memory))
+    # Large pages that the machine keeps in reserve are in nobody's resident size.
+    mapping = [load(3), *when(JUMP_ANY_BIT, MAP_HUGETLB, no_memory), *shared, *allow]
+    advice = [load(2), *any_of(SWAPPING, answer(ERROR | errno.EINVAL)), *allow]
+    process = [load(0), *when(JUMP_EQUAL, PR_SET_SECCOMP, refuse), *allow]
+    blocks = {CLONE: flags, SOCKETPAIR: pair, FCNTL: command, IOCTL: request, PRLIMIT: limits, MMAP: mapping}
+    blocks |= {MADVISE: advice, PRCTL: process}
     for call, block in blocks.items():
         program += when(JUMP_EQUAL, call[column], block)
     return program + allow

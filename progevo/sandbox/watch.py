@@ -63,7 +63,7 @@ def frames_of(job: Job, limits: Mapping[str, Any], talk: Talk = SILENCE) -> byte
 
 
 def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account: Account = NO_ACCOUNT) -> Ending:
-    """How the candidate's run ended. Nothing of the cell is alive afterwards.
+    """How the candidate's run ended. Nothing of the cell is alive afterwards; raises `Alive` where something is.
 
     `job` is what `frames_of` makes of it; the candidate's process sets the limits for itself. The frames are sent, and
     after them its end of a black box, and the clock starts, when it is said on `control` that the process is there.
@@ -130,7 +130,7 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
                 used_s, memory = cell.measure()
                 used_s = max(used_s, account.cpu_s())
                 if memory > limits.memory_bytes:
-                    memory = cell.weigh()
+                    memory = cell.weigh(limits.memory_bytes)
                 if used_s > limits.cpu_s + SLACK_S:
                     ending.verdict = "cpu_limit"
                     break

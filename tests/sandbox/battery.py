@@ -152,7 +152,7 @@ class Host:
 
     def state(self) -> dict[str, str]:
         """Every file that no case may touch (mode, age, content), and what it might leave where everyone may write."""
-        names = ("runner.py", "wire.py", "blackbox.py", "stopwatch.py")
+        names = ("runner.py", "raised.py", "wire.py", "blackbox.py", "stopwatch.py")
         runner = [Path(sandbox.__file__).with_name(name) for name in names]
         planted = [path for top in WORLD_WRITABLE for path in Path(top).glob("*") if MARKS.match(path.name)]
         found = {}

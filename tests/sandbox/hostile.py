@@ -106,6 +106,8 @@ FAMILIES: dict[str, dict[str, Hostile]] = {
         "make a pair that is not local": counts(
             "for family in range(2, 46): yield lambda: socket.socketpair(family) and True", "os, socket"
         ),
+        "make a pair that sends to others": tries("socket.socketpair(type=socket.SOCK_DGRAM)", "socket"),
+        "hand a descriptor on": tries("socket.send_fds(socket.socketpair()[0], [b'x'], [0])", "socket"),
         "resolve a name": tries("socket.getaddrinfo('example.org', 80)", "socket"),
         "go by kernel rings": counts("yield lambda: call(425, 425, 8, bytes(120))", f"os, ctypes{RAW}"),
         "see an interface": counts(
@@ -165,6 +167,8 @@ FAMILIES: dict[str, dict[str, Hostile]] = {
         ),
         "hold memory out of sight": counts(
             "yield lambda: os.memfd_create('x')\nyield lambda: call(29, 194, 0, 4096, 0o1600)\n"
+            "yield lambda: call(278, 75, os.pipe()[1], (ctypes.c_void_p * 2)(id(call), 8), 1, 0)\n"
+            "yield lambda: call(444, 444, None, 0, 1)\nyield lambda: call(317, 277, 2, 0, bytes(4))\n"
             "yield lambda: call(447, 447, 0)\nyield lambda: os.setxattr('/tmp', 'user.x', bytes(1024))",
             f"os, ctypes{RAW}",
         ),

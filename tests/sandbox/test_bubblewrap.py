@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from progevo.sandbox import cell
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import load_profile
 from progevo.sandbox.watch import Log
@@ -72,6 +73,43 @@ ENDINGS = {
         {},
         "crashed",
         "processes",
+    ),
+    "threads that have no room": (
+        "import threading, time\ndef solve(x):\n"
+        " for _ in range(50): threading.Thread(target=time.sleep, args=(60,)).start()",
+        {"memory_bytes": 128 * MIB},
+        "memory_limit",
+        "can't start new thread (line 3) (limit memory_bytes)",
+    ),
+    "a thread that has no room": (
+        "import threading, time\ndef solve(x):\n threading.stack_size(2**30)\n"
+        " threading.Thread(target=time.sleep, args=(60,)).start()",
+        {"memory_bytes": 500 * MIB},
+        "memory_limit",
+        "(limit memory_bytes)",
+    ),
+    "too many threads, who have room now": (
+        "import threading, time\ndef solve(x):\n kept = bytes(1900 * 2**20)\n kept = None\n"
+        " for _ in range(99): threading.Thread(target=time.sleep, args=(60,)).start()",
+        {"memory_bytes": 2000 * MIB, "processes": 16},
+        "crashed",
+        "(limit processes)",
+    ),
+    "too many threads, that have ended": (
+        "import threading\ndef solve(x):\n wait, threads = threading.Event(), []\n try:\n"
+        "  for _ in range(50):\n   threads.append(threading.Thread(target=wait.wait))\n   threads[-1].start()\n"
+        " finally:\n  wait.set()\n  for thread in threads[:-1]: thread.join()",
+        {"processes": 16},
+        "crashed",
+        "(limit processes)",
+    ),
+    "threads, either too many or too large, that have ended": (
+        "import threading\ndef solve(x):\n wait, threads = threading.Event(), []\n try:\n"
+        "  for _ in range(50):\n   threads.append(threading.Thread(target=wait.wait))\n   threads[-1].start()\n"
+        " finally:\n  wait.set()\n  for thread in threads[:-1]: thread.join()",
+        {"memory_bytes": 128 * MIB},
+        "crashed",
+        "(limit processes or memory_bytes)",
     ),
     "a flood on stdout": (
         "def solve(x):\n while True: print('x' * 10**5)",
@@ -440,6 +478,38 @@ def solve(x):
     with closing(Bubblewrap(load_profile("stdlib"), box.confinement.rung)) as plain:
         done = plain.run(job(source, memory_bytes=400 * MIB, wall_s=15.0))
     assert done.status == "memory_limit", done.reason
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, "ok"), (40, "memory_limit")])
+def test_a_candidate_stands_still_while_its_memory_is_weighed(box, monkeypatch, more, status):
+    """That takes the kernel tens of milliseconds on a busy machine, in which it had grown by half its limit."""
+    source = f"""
+import os, time
+def solve(x):
+    kept = bytearray(b'x' * 70 * 2**20)
+    for _ in range(4):
+        if os.fork() == 0:
+            more = b'x' * {more} * 2**20
+            while True: time.sleep(0.001)
+    time.sleep(1)
+    return len(kept)
+"""
+    seen, weigh = [], cell._fair_bytes
+
+    def watched(pid):
+        (mine,) = box._cells._cells
+        candidates = [psutil.Process(each) for each in mine.processes()[1:]]
+        patience = time.monotonic() + 2
+        while {each.status() for each in candidates} != {psutil.STATUS_STOPPED} and time.monotonic() < patience:
+            time.sleep(0.001)
+        seen.append([each.status() for each in candidates])
+        return weigh(pid)
+
+    monkeypatch.setattr(cell, "_fair_bytes", watched)
+    done = box.run(job(source, memory_bytes=200 * MIB))
+    assert done.status == status, done.reason
+    assert seen[-1] == [psutil.STATUS_STOPPED] * 5
+    assert {word for words in seen for word in words} == {psutil.STATUS_STOPPED}
 
 
 def test_a_warm_child_finds_modules_where_a_cold_one_does():

@@ -89,7 +89,7 @@ def test_cpu_of_children_that_nobody_waits_for_is_counted(box, version):
 @pytest.mark.parametrize("version", [*(v for v in VERSIONS if FOUND[v].memory), None])
 def test_memory_of_all_processes_together_has_a_limit_of_the_kernel_s(box, version, monkeypatch):
     """Here of the kernel's alone: the watch is blind."""
-    monkeypatch.setattr(Cell, "weigh", lambda cell: 0)
+    monkeypatch.setattr(Cell, "weigh", lambda cell, most_bytes: 0)
     done = box.run(job(HOG, memory_bytes=200 * MIB))
     assert (
         (done.status, done.answer) == ("memory_limit", None)

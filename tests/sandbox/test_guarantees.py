@@ -237,12 +237,19 @@ def solve(x):
 def test_system_calls_are_filtered(arm):
     """Each reaches past what namespaces hold. The twin has no filter; what the kernel itself refuses stays refused."""
     attack = """
-import ctypes, errno, mmap, os, socket
+import ctypes, errno, mmap, os, socket, struct
 def solve(x):
     libc = ctypes.CDLL(None, use_errno=True)
+    page = ctypes.create_string_buffer(64)
+    pieces = struct.pack('PN', ctypes.addressof(page), 64)
     def call(function, *arguments):
         ctypes.set_errno(0)
         return 'done' if function(*arguments) >= 0 else errno.errorcode[ctypes.get_errno()]
+    def tried(attempt):
+        try:
+            return attempt() and 'done'
+        except OSError as error:
+            return errno.errorcode[error.errno]
     def opened(family):
         try:
             return socket.socket(family, socket.SOCK_STREAM).close() or 'done'
@@ -257,6 +264,11 @@ def solve(x):
         'ptrace': call(libc.ptrace, 0, 0, 0, 0),
         'io_setup': call(libc.syscall, 206 if os.uname().machine == 'x86_64' else 0, 9, ctypes.create_string_buffer(8)),
         'setxattrat': call(libc.syscall, 463, -100, b'/tmp/x', 0, b'user.x', bytes(16), 16),
+        'vmsplice': call(libc.vmsplice, os.pipe()[1], pieces, 1, 0),
+        'seccomp': call(libc.syscall, 317 if os.uname().machine == 'x86_64' else 277, 2, 0, bytes(4)),
+        'landlock': call(libc.syscall, 444, None, 0, 1),  # which version it has
+        'sendmsg': tried(lambda: sum(end.sendmsg([b'x']) for end in socket.socketpair())),
+        'a pair for datagrams': tried(lambda: socket.socketpair(type=socket.SOCK_DGRAM)),
         'add_key': call(libc.syscall, 248 if os.uname().machine == 'x86_64' else 217, b'user', b'x', b'y', 1, -3),
     }
 """
@@ -266,7 +278,51 @@ def solve(x):
     assert set(held.values()) == {"EPERM"}
     free = arm.one(attack, without=[FILTER])["value"]
     assert free.pop("setxattrat") != "EPERM"  # a call of Linux 6.13 and later
+    assert free.pop("landlock") in ("done", "EOPNOTSUPP", "ENOSYS")  # where the kernel has it
     assert set(free.values()) == {"done"}
+
+
+def test_a_local_service_in_a_readable_folder_hears_nothing(arm, folder):
+    """What has a name can be sent a datagram, on a read-only mount too, by whoever has a socket for datagrams."""
+    attack = f"""
+import socket
+def solve(x):
+    try:
+        return socket.socketpair(type=socket.SOCK_DGRAM)[0].sendto(b'x', '{folder}/service')
+    except OSError as error:
+        return -error.errno
+"""
+    text = 'about = "mine"\npackages = false\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
+    (folder / "own.toml").write_text(f"{text}readable = ['{folder}']\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service:
+        service.bind(f"{folder}/service")
+        (folder / "service").chmod(0o777)
+        service.settimeout(0.2)
+        assert arm.one(attack, profile=str(folder / "own.toml"))["value"] == -errno.EPERM
+        with pytest.raises(TimeoutError):
+            service.recv(9)
+        assert arm.one(attack, profile=str(folder / "own.toml"), without=[FILTER])["value"] == 1
+        assert service.recv(9) == b"x"
+
+
+def test_memory_cannot_be_left_in_pipes(arm):
+    """A pipe keeps what it has been given: a large page for each of its 16 places, of which no limit knows."""
+    attack = """
+import ctypes, mmap, os, struct
+def solve(x):
+    libc, size, given = ctypes.CDLL(None, use_errno=True), 2 * 2**20, 0
+    for _ in range(2):
+        read, write = os.pipe()
+        for _ in range(16):
+            room = mmap.mmap(-1, 2 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            start = -(-ctypes.addressof(ctypes.c_char.from_buffer(room)) // size) * size
+            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), 14)  # MADV_HUGEPAGE
+            ctypes.memset(start, 1, size)
+            given += libc.vmsplice(write, struct.pack('PN', start, 1), 1, 2) > 0  # SPLICE_F_NONBLOCK
+    return given
+"""
+    assert arm.one(attack)["value"] == 0
+    assert arm.one(attack, without=[FILTER])["value"] == 32
 
 
 #: Locks a file that every sandbox shows, in three ways, and keeps it so until the other has looked for that.

@@ -6,12 +6,15 @@ import collections
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import psutil
 import pytest
@@ -124,6 +127,23 @@ def test_what_waits_outlives_the_thread_that_asked_for_it(form):
         assert [each for each in psutil.Process().children() if each not in before and not dead(each)]
 
 
+#: What may be called bwrap on a PATH: itself, a script that becomes it, one that starts it.
+WRAPPED = {"itself": "", "a script": 'exec {bwrap} "$@"', "its parent": '{bwrap} "$@"\nexit $?'}
+
+
+@pytest.fixture
+def bwrap(request):
+    """A bwrap that everyone can start; not below /tmp, over which root's way into a sandbox mounts a folder."""
+    found = shutil.which("bwrap")
+    assert found is not None
+    with tempfile.TemporaryDirectory(prefix="progevo-bwrap-", dir="/var/tmp") as name:
+        os.chmod(name, 0o755)
+        path = Path(name, "bwrap")
+        path.write_text(f"#!/bin/sh\n{WRAPPED[request.param].format(bwrap=found)}\n")
+        path.chmod(0o755)
+        yield path if WRAPPED[request.param] else Path(found)
+
+
 #: A host that runs two candidates, each with daemons, and never comes to an end of its own.
 HOST = """
 import sys
@@ -132,7 +152,7 @@ from pathlib import Path
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import load_profile
 from progevo.types import Inputs, Job, Limits, Program
-form, harness, name = sys.argv[1:]
+form, harness, bwrap, name = sys.argv[1:]
 source = f'''
 import os, time
 def solve(x):
@@ -147,16 +167,18 @@ def solve(x):
     time.sleep(600)
 '''
 job = Job(program=Program(source), entrypoint="solve", harness=Path(harness), inputs=Inputs(), limits=Limits())
-box = Bubblewrap(load_profile("stdlib"), form)
+box = Bubblewrap(load_profile("stdlib"), form, bwrap=bwrap)
 with ThreadPoolExecutor(2) as pool:
     list(pool.map(box.run, [job, job]))
 """
 
 
-def test_a_killed_host_takes_its_sandboxes_along(arm):
+@pytest.mark.parametrize("bwrap", ["itself", "its parent"], indirect=True)
+def test_a_killed_host_takes_its_sandboxes_along(arm, bwrap):
     name = f"pe-k{os.getpid() % 10**7}-{arm.form[0]}{arm.name[0]}"
+    harness = arm.library / "tests" / "sandbox" / "plain_harness.py"
     host = subprocess.Popen(
-        [arm.python, "-c", HOST, arm.form, arm.library / "tests" / "sandbox" / "plain_harness.py", name],
+        [arm.python, "-c", HOST, arm.form, harness, bwrap, name],
         cwd=arm.library,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(arm.library)},
         user=arm.user,
@@ -196,9 +218,9 @@ from progevo.sandbox import launch
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.profile import ENVIRONMENT, load_profile
 from progevo.types import Inputs, Job, Limits, Program
-form, harness, name, moment = sys.argv[1:]
+form, harness, bwrap, name, moment = sys.argv[1:]
 ENVIRONMENT["MARK"] = name
-box = Bubblewrap(load_profile("stdlib"), form)
+box = Bubblewrap(load_profile("stdlib"), form, bwrap=bwrap)
 source = "import time\\ndef solve(x): time.sleep(600)"
 job = Job(program=Program(source), entrypoint="solve", harness=Path(harness), inputs=Inputs(), limits=Limits())
 if moment == "status":
@@ -208,11 +230,15 @@ box.run(job)
 """
 
 
-@pytest.mark.parametrize("moment", ["status", "any"])
-def test_a_host_killed_while_it_starts_a_sandbox_leaves_none(arm, moment):
+@pytest.mark.parametrize(
+    ("bwrap", "moment"),
+    [("itself", "status"), ("itself", "any"), ("a script", "status"), ("its parent", "any")],
+    indirect=["bwrap"],
+)
+def test_a_host_killed_while_it_starts_a_sandbox_leaves_none(arm, bwrap, moment):
     """bwrap's child has waited for ever then: of 60 hosts that were killed within 20 ms, 18 left one."""
-    rng, names = random.Random(7), [f"killed-{os.getpid()}-{number}" for number in range(8)]
-    command = [arm.python, "-c", STARTING, arm.form, arm.library / "tests" / "sandbox" / "plain_harness.py"]
+    rng, names = random.Random(7), [f"killed-{time.monotonic_ns()}-{number}" for number in range(8)]
+    command = [arm.python, "-c", STARTING, arm.form, arm.library / "tests" / "sandbox" / "plain_harness.py", bwrap]
     hosts = [
         subprocess.Popen(
             [*command, name, moment],

@@ -658,7 +658,7 @@ def test_a_limit_that_is_refused_is_named_with_the_kernels_word(box, monkeypatch
         "    granted(limit, bounds)\n"
         "resource.setrlimit = setrlimit\n" + text.replace("from __future__ import annotations\n", "")
     )
-    for name in ("wire.py", "blackbox.py", "stopwatch.py"):
+    for name in ("raised.py", "wire.py", "blackbox.py", "stopwatch.py"):
         shutil.copy(seatbelt.ROOM / name, tmp_path)
     monkeypatch.setattr(seatbelt, "ROOM", tmp_path)
     refused = {"memory_bytes": "current limit exceeds maximum limit"}
@@ -716,6 +716,19 @@ def test_a_run_that_is_closed_ends_at_once_and_is_lost(box):
         box.close()
         assert {run.result(timeout=30).status for run in runs} == {"sandbox_lost"}
     assert box.run(job).status == "sandbox_lost"
+
+
+def test_a_process_that_does_not_end_is_a_lost_sandbox_that_names_it(box, monkeypatch):
+    cells = []
+    monkeypatch.setattr("progevo.sandbox.cell.REAP_S", 0.3)
+    monkeypatch.setattr("progevo.sandbox.seatbelt.Jailed.kill", lambda cell: cells.append(cell))
+    done = box.run(job_of("import time\ndef solve(x): time.sleep(600)", wall_s=0.3))
+    process = cells[0]._process
+    try:
+        assert (done.status, f"not all of it was gone: {process.pid} (" in done.reason) == ("sandbox_lost", True)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_host_that_cannot_start_it_loses_the_sandbox_and_not_the_program(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import re
+import socket
 import struct
 from pathlib import Path
 
@@ -88,6 +89,35 @@ def test_only_local_pairs_of_sockets_are_made(column):
 
 
 @pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("name", ["SOCK_STREAM", "SOCK_SEQPACKET", "SOCK_DGRAM", "SOCK_RAW"])
+def test_no_pair_sends_to_others(column, name):
+    for flags in (0, socket.SOCK_CLOEXEC, socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK):
+        allowed = name in ("SOCK_STREAM", "SOCK_SEQPACKET")
+        word = verdict(column, syscalls.SOCKETPAIR[column], socket.AF_UNIX, getattr(socket, name) | flags)
+        assert word == (syscalls.ALLOW if allowed else EPERM)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_memory_stays_where_it_is_counted(column):
+    private, huge, cold, page_out = 0x22, 0x40000, 20, 21
+    for size in (0, 21 << 26, 30 << 26):  # the machine's usual large pages, of 2 MiB, of 1 GiB
+        no_memory = syscalls.ERROR | errno.ENOMEM
+        assert verdict(column, syscalls.MMAP[column], 0, 4096, 3, private | huge | size) == no_memory
+    assert verdict(column, syscalls.MMAP[column], 0, 4096, 3, private) == syscalls.ALLOW
+    for advice in range(120):
+        refused = advice in (cold, page_out)
+        word = verdict(column, syscalls.MADVISE[column], 0, 4096, advice)
+        assert word == (syscalls.ERROR | errno.EINVAL if refused else syscalls.ALLOW)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_nobody_adds_a_filter(column):
+    words = {verdict(column, syscalls.PRCTL[column], option) for option in range(80) if option != 22}
+    assert words == {syscalls.ALLOW}
+    assert verdict(column, syscalls.PRCTL[column], 22) == EPERM
+
+
+@pytest.mark.parametrize("column", [0, 1])
 def test_nothing_is_typed_into_a_terminal(column):
     ioctl = syscalls.IOCTL[column]
     assert verdict(column, ioctl, 0, 0x5401) == syscalls.ALLOW
@@ -121,8 +151,9 @@ def test_the_numbers_are_the_kernel_s(column, header):
         for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", Path(header).read_text())
     }
     rest = {"clone": syscalls.CLONE, "socketpair": syscalls.SOCKETPAIR, "ioctl": syscalls.IOCTL}
-    rest |= {"flock": syscalls.FLOCK, "fcntl": syscalls.FCNTL}
-    for name, found in {**syscalls.REFUSED, **syscalls.ABSENT, **rest}.items():
+    rest |= {"flock": syscalls.FLOCK, "fcntl": syscalls.FCNTL, "mmap": syscalls.MMAP, "madvise": syscalls.MADVISE}
+    rest |= {"prctl": syscalls.PRCTL, "prlimit64": syscalls.PRLIMIT}
+    for name, found in {**syscalls.REFUSED, **syscalls.ABSENT, **syscalls.OPTIONAL, **rest}.items():
         if found[column] is not None and name in numbers:
             assert numbers[name] == found[column], name
     assert len(set(numbers) & set(syscalls.REFUSED)) > 50
