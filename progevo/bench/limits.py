@@ -111,6 +111,11 @@ def _own_bytes(pids: list[int]) -> int:
     return total
 
 
+def needy(profile: str) -> Case:
+    """The least that needs memory at all: with what is free in its heap a trivial program answers under any limit."""
+    return trivial(profile, f"def solve():\n    return float(len(bytearray({STEP_BYTES})))\n")
+
+
 def least_memory(case: Case) -> Json:
     """The least `memory_bytes` with which a case still answers, found by bisection in a warm sandbox."""
     with _slot(case) as source:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from progevo.bench.figures import spread
 from progevo.bench.forms import FORMS, Case, Cost, Form, Runner, open_runner, task_seed, trivial
-from progevo.bench.limits import bites, kill, least_memory, memory
+from progevo.bench.limits import bites, kill, least_memory, memory, needy
 from progevo.bench.soak import soak
 from progevo.errors import ConfigError
 from progevo.types import Json
@@ -56,7 +56,7 @@ def bench_sandbox(
         "machine": _machine(),
         "rows": rows,
         "limits": bites(),
-        "least_memory": [least_memory(case) for case in cases],
+        "least_memory": [least_memory(case) for case in [*map(needy, profiles), *cases[len(profiles) :]]],
         "kill": kill(3 if quick else 10),
         "memory": [memory(profile) for profile in profiles],
     }
