@@ -81,7 +81,11 @@ def test_a_session_leaves_its_page_however_it_ends(tmp_path, monkeypatch, ending
 
 def test_view_prints_where_it_is_and_ends_with_an_interrupt(copy):
     process = subprocess.Popen(
-        [sys.executable, "-m", "progevo.cli", "view", str(copy), "--port", "0"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "progevo.cli", "view", str(copy), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Whoever starts these tests in the background of a shell may have told them to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         address = process.stdout.readline().split()[0]

@@ -81,7 +81,7 @@ def solve(x):
     for folder, names, _ in os.walk('/'):
         if folder.startswith('/proc'):
             names.clear()
-        elif os.path.basename(folder) in ('site-packages', 'dist-packages') and 'progevo' not in folder:
+        elif os.path.basename(folder) in ('site-packages', 'dist-packages'):
             found += os.listdir(folder)
     return found
 """

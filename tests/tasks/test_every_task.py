@@ -159,14 +159,14 @@ def test_checkers_and_clocks_that_a_program_has_patched_are_not_those_that_judge
 REACH = """
 import gc, json, os, sys
 
-NAMES = ("runner", "wire", "blackbox", "stopwatch", "powers", "nursery", "zygote", "harness")
+NAMES = ("runner", "raised", "wire", "blackbox", "stopwatch", "powers", "image", "nursery", "zygote", "harness")
 OURS = {{f"/progevo/{{name}}.py" for name in NAMES}}
 
 def reached():
     found = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
-        ours = "progevo" in name or ("progevo" in file and file not in OURS)
+        ours = "progevo" in name or (file.startswith("/progevo/") and file not in OURS)
         if ours or name.split(".")[0] in ("tasks", "evaluators"):
             found.append(name)
         for word in ("domain", "Domain", "Task", "is_solution", "generate_problem", "truth", "TRUTH", "drawn"):
