@@ -103,9 +103,14 @@ def test_what_is_readable_cannot_be_written(arm, folder):
 
 def test_an_input_cannot_be_changed(arm, folder):
     attack = "def solve(x): open('/inputs/table', 'a').write('x')"
-    done = arm.one(attack, files={"table": str(folder / "secret")})
+    table = str(folder / "secret")
+    done = arm.one(attack, files={"table": table})
     assert f"[Errno {errno.EROFS}]" in done["reason"]
     assert (folder / "secret").read_text() == "token 4711"
+    bound = ["--bind", {"path": table}, "/inputs/table"]
+    twin = arm.one(attack, files={"table": table}, drop=[["--ro-bind", table, "/inputs/table"]], add=bound)
+    assert twin["status"] == "ok"
+    assert (folder / "secret").read_text() == "token 4711x"
 
 
 def test_the_supervisor_has_no_room_for_the_candidate_either(arm):
@@ -772,7 +777,16 @@ def test_unseeded_generators_draw_the_same_in_every_run(arm):
     assert first["value"] == second["value"] is not None
 
 
-def test_a_run_leaves_nothing_behind(arm):
-    before = set(os.listdir(tempfile.gettempdir()))
-    arm.one("import os, tempfile\ndef solve(x): tempfile.mkdtemp(); open('/tmp/left', 'w').write('x')")
-    assert not {name for name in set(os.listdir(tempfile.gettempdir())) - before if name == "left"}
+def test_a_run_leaves_nothing_behind(arm, folder):
+    source = """
+import os, tempfile
+def solve(x):
+    made = [tempfile.mkdtemp(), '/tmp/left-behind', '/dev/shm/left-behind']
+    for place in made:
+        os.makedirs(place, exist_ok=True)
+    return made
+"""
+    made = arm.one(source, env={"TMPDIR": str(folder)})["value"]
+    assert len(made) == 3
+    assert not [place for place in made if os.path.lexists(place)]
+    assert os.listdir(folder) == ["secret"]  # nor does the host, in its own folder for such things
