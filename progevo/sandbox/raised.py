@@ -50,6 +50,8 @@ def failure(error: BaseException) -> dict[str, Any]:
         if isinstance(error, OSError) and error.errno in REFUSALS:
             refused = called(frames)
     limit = LIMIT_BY_ERRNO.get(error.errno or 0) if isinstance(error, OSError) else None
+    if limit == "processes" and starts_a_thread():
+        limit = None  # the call could not be done at once, as a read of what is empty and does not wait
     if isinstance(error, RuntimeError) and "can't start new thread" in reason:
         limit = limit_of_threads()
     memory = limit == "memory_bytes" or is_about_memory(error, reason)
@@ -82,15 +84,22 @@ def limit_of_threads() -> str:
             mmap.mmap(-1, stack, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
         except OSError:
             return "memory_bytes"
-        try:
-            _thread.start_new_thread(int, ())
-        except RuntimeError:
+        if not starts_a_thread():
             return "processes"
         allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
         (most,) = [line for line in Path("/proc/self/status").read_text("ascii").splitlines() if "VmPeak" in line]
         if allowed < 0 or int(most.split()[1]) * 1024 + stack <= allowed:
             return "processes"  # there has always been room
     return "processes or memory_bytes"
+
+
+def starts_a_thread() -> bool:
+    """Whether there is room for one more, which counts as a process does."""
+    try:
+        _thread.start_new_thread(int, ())
+    except RuntimeError:
+        return False
+    return True
 
 
 def is_about_memory(error: BaseException, reason: str) -> bool:

@@ -522,6 +522,12 @@ def test_a_warm_child_finds_modules_where_a_cold_one_does():
     assert not [place for place in paths[0] if place.startswith("/progevo")]
 
 
+def test_a_call_that_would_wait_is_put_down_to_no_limit(box):
+    read = "import os\ndef solve(x):\n read, write = os.pipe()\n os.set_blocking(read, False)\n return os.read(read, 1)"
+    reason = box.run(job(read)).reason
+    assert reason == "BlockingIOError: [Errno 11] Resource temporarily unavailable (line 5)"
+
+
 def test_where_memory_runs_out_candidates_go_first(box):
     look = "def solve(x): return open('/proc/self/oom_score_adj').read().strip()"
     assert box.run(job(look)).answer.value == "1000"
