@@ -96,6 +96,8 @@ def prepare(told: dict[str, Any]) -> Surroundings:
     here = str(Path(__file__).parent)
     sys.path[:] = [place for place in sys.path if place != here]  # the zygote's files have put it there as well
     sys.path.extend(told["packages"])
+    if told["packages"]:  # an interpreter that a program starts, as joblib does, finds them too
+        os.environ["PYTHONPATH"] = os.pathsep.join(told["packages"])
     for name in told["preload"]:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)

@@ -522,6 +522,21 @@ def test_a_warm_child_finds_modules_where_a_cold_one_does():
     assert not [place for place in paths[0] if place.startswith("/progevo")]
 
 
+@pytest.mark.parametrize("form", ["warm", "cold"])
+def test_interpreters_that_a_program_starts_find_the_packages_too(form):
+    work = """
+import math, subprocess, sys
+def solve(x):
+    from joblib import Parallel, delayed
+    found = subprocess.run([sys.executable, '-c', 'import numpy; print(numpy.e)'], capture_output=True, text=True)
+    return [found.stdout, found.stderr, Parallel(n_jobs=2)(delayed(math.sqrt)(i * i) for i in range(4))]
+"""
+    with closing(Bubblewrap(load_profile("tabular"), form)) as made:
+        done = made.run(job(work, cpu_s=60))
+    assert done.answer is not None, done
+    assert done.answer.value == ["2.718281828459045\n", "", [0.0, 1.0, 2.0, 3.0]]
+
+
 def test_a_call_that_would_wait_is_put_down_to_no_limit(box):
     read = "import os\ndef solve(x):\n read, write = os.pipe()\n os.set_blocking(read, False)\n return os.read(read, 1)"
     reason = box.run(job(read)).reason
