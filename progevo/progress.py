@@ -7,6 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from progevo.budget import ITERATIONS
 from progevo.execute import LOCAL
 from progevo.holdout import planning_line
 from progevo.types import Node
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from progevo.plan import Plan
     from progevo.record import Record
 
+#: The options that raise what has ended a run.
+CAPS = {
+    "evaluations": "--max-evaluations",
+    "seconds": "--max-minutes",
+    "calls": "--max-calls",
+    "tokens": "--max-tokens",
+    "cost_usd": "--max-cost",
+    "patience": "--patience",
+}
 #: How often the panel is drawn anew.
 REFRESHES_PER_S = 2
 
@@ -72,16 +82,26 @@ class Lines:
     def testing(self, best: Node) -> None:
         self.say(f"scoring the seed and the best (node {best.index}) on the held-out part")
 
-    def done(self, *, whole: bool) -> None:
-        """Where to find it all, and how to go on; `whole` is a run that was not stopped."""
+    def done(self, stopped_by: str | None) -> None:
+        """Where to find it all, and how to go on; a run that was interrupted was stopped by nothing of its own."""
         assert self._plan is not None
         folder, named = self._plan.folder, self._named()
         self.say(f"page      {folder / 'report.html'} (progevo report {named} --open)")
         self.say(f"best      {folder / 'best.py'}; any other candidate: progevo show {named} NODE")
-        if whole:
-            self.say(f"resume    progevo resume {named} --iterations +{self._plan.iterations}")
+        if stopped_by is not None:
+            self.say(f"resume    progevo resume {named} {self._more(stopped_by)}")
         else:
             self.unfinished()
+
+    def _more(self, stopped_by: str) -> str:
+        """What raises the cap that has ended the run, to twice as much: any other one would change nothing."""
+        assert self._plan is not None
+        if stopped_by == "target":
+            return "--target VALUE (a better one)"
+        if stopped_by not in CAPS:
+            return f"--iterations +{self._plan.iterations or ITERATIONS}"
+        cap = 2 * getattr(self._plan.budget, stopped_by)
+        return f"{CAPS[stopped_by]} {cap / 60 if stopped_by == 'seconds' else cap:g}"
 
     def unfinished(self) -> None:
         """How to go on with a run that was stopped."""

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from progevo import Budget, Candidate, Metric, resume, run
+from progevo.cli import main
 from progevo.errors import ProposerError
 from progevo.loop import Silence
 from progevo.panel import Panel, amount, spell
@@ -149,7 +150,7 @@ def test_a_terminal_gets_one_panel_with_new_bests_above_it(tmp_path, terminal):
         task(), proposer=Wanderer(), sandbox=StandIn(), iterations=30, out=tmp_path / "r", progress=progress, seed=1
     )
     progress.close()
-    progress.done(whole=True)
+    progress.done("iterations")
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
     last = text[text.rindex("╭") :]
     assert "30/30" in last
@@ -195,12 +196,35 @@ def test_lines_where_it_is_piped(tmp_path):
     progress = Lines(stream)
     run(task(), proposer=Wanderer(), sandbox=StandIn(), iterations=30, out=tmp_path / "r", progress=progress)
     progress.close()
-    progress.done(whole=False)
+    progress.done(None)
     found = stream.getvalue()
     assert found.endswith(f"progevo resume {tmp_path / 'r'} goes on with it\n")
     assert [int(index) for index in re.findall(r"^\[ *(\d+)/30\]", found, re.MULTILINE)] == list(range(31))
     assert "\x1b" not in found
     assert "report.html" in found
+
+
+@pytest.mark.parametrize(
+    ("budget", "stopped_by", "hint"),
+    [
+        ({"iterations": 3}, "iterations", "--iterations +3"),
+        ({"iterations": 0}, "iterations", "--iterations +40"),
+        ({"seconds": 30}, "seconds", "--max-minutes 1"),
+        ({"evaluations": 6}, "evaluations", "--max-evaluations 12"),
+        ({"patience": 4}, "patience", "--patience 8"),
+        ({"calls": 5}, "calls", "--max-calls 10"),
+        ({"tokens": 1000}, "tokens", "--max-tokens 2000"),
+        ({"cost_usd": 0.25}, "cost_usd", "--max-cost 0.5"),
+        ({"target": 0.5}, "target", "--target VALUE (a better one)"),
+    ],
+)
+def test_the_way_to_go_on_raises_what_has_ended_the_run(tmp_path, budget, stopped_by, hint):
+    progress = Lines(stream := io.StringIO())
+    limited = Budget(**{"iterations": 0, **budget})
+    run(task(), proposer=Wanderer(), sandbox=StandIn(), budget=limited, out=tmp_path / "r", progress=progress)
+    progress.done(stopped_by)
+    assert stream.getvalue().endswith(f"resume    progevo resume {tmp_path / 'r'} {hint}\n")
+    assert hint.split()[0] in {word for parameter in main.commands["resume"].params for word in parameter.opts}
 
 
 def test_a_reason_stays_on_its_line_and_commands_no_terminal(tmp_path):

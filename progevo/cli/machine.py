@@ -21,9 +21,14 @@ from progevo.show import bench_search_lines, words
 def doctor(profile: str, sandbox: str, prove: bool, as_json: bool) -> None:
     """Whether this host can run candidates: tries the sandbox, and says what to do where it cannot."""
     from progevo.doctor import examine
+    from progevo.sandbox.prove import stopped
 
     found = examine(profile, sandbox, prove=prove)
-    show(found, as_json, lambda: [f"{name:<12} {words(value)}" for name, value in found.items()])
+    show(
+        found,
+        as_json,
+        lambda: [f"{name:<12} {stopped(value) if name == 'proof' else words(value)}" for name, value in found.items()],
+    )
     sys.exit(0 if found["sandbox"] == "works" else 3)
 
 

@@ -58,7 +58,7 @@ def lead(
                 progress.unfinished()
     tell(result)
     write_page(folder)
-    progress.done(whole=whole)
+    progress.done(result["stop_reason"] if whole else None)
     if not whole:
         sys.exit(130)
     return result

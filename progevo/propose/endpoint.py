@@ -170,7 +170,10 @@ class Endpoint:
                     f"{self._who(call)} gave no reply within {self._llm.call_deadline:g} s (call_deadline) and {tries} "
                     f"tries; the last time it {trouble}"
                 )
-            self._say(f"{call.model.name} {trouble}; trying again in {wait:.1f} s (giving up in {left:.0f} s)")
+            who, hint = call.model.name, ""
+            if tries == 1:
+                who, hint = self._who(call), "; --base-url says where the model is, --call-deadline how long to try"
+            self._say(f"{who} {trouble}; trying again in {wait:.1f} s (giving up in {left:.0f} s{hint})")
             if self._pause(wait):
                 raise ProposerError("the run was ended while a model was asked")
 

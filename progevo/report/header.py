@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from progevo.report.reading import Reading
+from progevo.sandbox.prove import stopped
 from progevo.types import Metric
 
 STATES = {
@@ -53,7 +54,7 @@ def header(reading: Reading) -> list[Row]:
         Row(
             label="Task",
             text=start.task,
-            note=f"{metric.name}{unit and f', in{unit}'}: {better}; {_trust(start.trust)}",
+            note=f"{metric.name}{unit}: {better}; {_trust(start.trust)}",
         ),
         Row(
             label="Data",
@@ -186,7 +187,7 @@ def _amounts(reading: Reading, which: str) -> str:
 
 
 def _proof(proof: Mapping[str, Any] | None) -> str:
-    return words(proof) if proof else "none: a sandbox of the caller's own"
+    return stopped(proof) if proof else "none: a sandbox of the caller's own"
 
 
 def _trust(trust: str) -> str:

@@ -10,7 +10,7 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,11 @@ def attack():
 """
 MEMORY = "import time\ndef attack():\n    kept = b'x' * {size}\n    time.sleep(2)\n    return len(kept)\n"
 WALL = "def attack():\n    while True:\n        pass\n"
+
+
+def stopped(proof: Mapping[str, Json]) -> str:
+    """A proof in words: the attacks that did not get anywhere; one that did would have been a refusal."""
+    return "stopped: " + ", ".join(name for name, value in proof.items() if value is True)
 
 
 def prove(sandbox: Sandbox, profile: Profile | None = None) -> dict[str, Json]:

@@ -199,6 +199,7 @@ def test_a_provider_that_fails_is_no_node(asker, served):
     assert "answered 500: oh no" in text
     assert "progevo resume 'runs/some folder'" in text
     assert any("trying again" in line for line in said)
+    assert ["--base-url" in line for line in said if "trying again" in line][:2] in ([True], [True, False])
 
 
 def test_a_run_whose_provider_dies_ends_with_exit_4_and_everything_recorded(asker, served, chat, toy, tmp_path):
