@@ -154,9 +154,12 @@ def read_events(folder: Path) -> Iterator[Event]:
                     yield _event(path, number, line)
     except OSError as error:
         inside = sorted(str(run.parent) for run in folder.glob(f"*/{FILE}"))
-        hint = (
-            f"; it holds the runs {', '.join(inside[:5])}{' and more' * (len(inside) > 5)}: name one" if inside else ""
-        )
+        if inside:
+            hint = f"; it holds the runs {', '.join(inside[:5])}{' and more' * (len(inside) > 5)}: name one"
+        elif (meant := Path("runs") / folder.name / FILE).exists():
+            hint = f"; {meant.parent} is one"
+        else:
+            hint = "; a run says at its start which folder it makes, by default one under runs/"
         raise RunError(f"{folder} is not a run folder: its {FILE} cannot be read ({error.strerror}){hint}") from None
 
 

@@ -157,6 +157,7 @@ def test_wrong_use_of_resume_and_compare_ends_with_2_and_a_word(tmp_path, task):
     before = (folder / "journal.jsonl").read_bytes()
     for arguments, word in [
         (("resume", tmp_path / "nothing"), "is not a run folder"),
+        (("best", tmp_path / "nothing"), "by default one under runs/"),
         (("show", tmp_path / "nothing", 3), f"{tmp_path / 'nothing'} is not a run folder"),
         (("show", tmp_path / "nothing", "--replies"), f"{tmp_path / 'nothing'} is not a run folder"),
         (("resume", folder, "--iterations", "3"), "takes +N"),
