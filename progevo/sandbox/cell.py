@@ -16,10 +16,15 @@ from typing import IO, TypeVar
 
 import psutil
 
-#: How long a killed tree may take to be gone, before its outermost process is killed as well, and that one then.
-REAP_S, LAST_S = 10.0, 1.0
+#: How long a killed tree may take to be gone, before its outermost process is killed as well, and that one then. The
+#: kernel takes more than ten seconds for what a candidate may have within usual limits, on a machine with others.
+REAP_S, LAST_S = 60.0, 1.0
 #: How often to look, and after how long, whether all that a candidate has started stands still.
 STOPS, STOP_S = 50, 0.001
+#: Of one candidate, at most.
+CORES = min(os.cpu_count() or 1, 8)
+#: How fast processes fill memory that they have not touched before.
+FILLING_BYTES_S = CORES * 2 * 1024**3
 TICKS, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
@@ -165,9 +170,13 @@ class Cell:
         """Bytes of memory now, of all processes together, what several of them share counted once.
 
         `measure` counts the pages that a fork shares for each process: an upper bound, and a hundred times cheaper. To
-        weigh takes the kernel tens of milliseconds on a busy machine. The candidate stands still for that time, so that
-        its memory does not grow by as much again; if it has more than `most_bytes`, it does not go on.
+        weigh takes the kernel tens of milliseconds on a busy machine. Where it may have grown beyond `most_bytes` in
+        that time, the candidate is weighed again, and stands still for it; if it has more, it does not go on.
         """
+        began = time.monotonic()
+        memory = sum(map(_fair_bytes, self.processes()))
+        if memory + FILLING_BYTES_S * (time.monotonic() - began) <= most_bytes:
+            return memory
         held: dict[int, int] = {}
         try:
             self._stop(held)
@@ -198,9 +207,10 @@ class Cell:
             # some while processes come and go: those are for the next round.
             for pid in new.intersection(held).difference(self.processes()):
                 os.close(held.pop(pid))
-            for pid in new.intersection(held):
-                with contextlib.suppress(OSError):
-                    signal.pidfd_send_signal(held[pid], signal.SIGSTOP)
+            for pid, process in held.items():
+                if pid in new or not _stands_still(pid):  # others may have made it go on
+                    with contextlib.suppress(OSError):
+                        signal.pidfd_send_signal(process, signal.SIGSTOP)
             time.sleep(STOP_S)
 
     def processes(self) -> list[int]:

@@ -207,6 +207,8 @@ def put_into_a_file(spans: list[Span]) -> bool:
     file = new_file()
     try:
         writes = list(places_in(file, spans))
+        # The gaps too: a candidate could fill one by reading it, for all, and leave a word by that.
+        os.posix_fallocate(file, 0, max(write.place + write.size for write in writes))
         # Once beforehand: where every page is there and can be read, a second time will not fall short.
         if any(LIBC.pwrite(*map(ctypes.c_size_t, write)) != write.size for write in writes):
             return False
@@ -233,10 +235,13 @@ class Write(NamedTuple):
 
 
 def places_in(file: int, spans: list[Span]) -> Iterator[Write]:
-    """Where each part of memory goes in the file: so that 2 MiB of it can be one page in both."""
+    """Where each part of memory goes in the file: so that what holds pages of 2 MiB has them in both, the rest without
+    a gap.
+    """
     place = 0
-    for start, end in spans:
-        place += (start - place) % HUGE_PAGE
+    for start, end in sorted(spans, key=lambda span: span[0] - span[1]):
+        if end - start >= HUGE_PAGE:
+            place += (start - place) % HUGE_PAGE
         yield Write(file, start, end - start, place)
         place += end - start
 

@@ -112,6 +112,14 @@ def load_profile(name: str) -> Profile:
             f"the sandbox profile {name!r} hides {', '.join(map(repr, odd))}; the names of packages, as they are"
             " imported, can be hidden"
         )
+    if min(profile.shm_bytes, profile.least_memory_bytes) < 1:
+        raise ConfigError(f"the sandbox profile {name!r}: shm_bytes and least_memory_bytes must be 1 or more")
+    missing = [path for path in profile.readable if not os.path.isabs(path) or not os.path.exists(path)]
+    if missing:
+        raise ConfigError(
+            f"the sandbox profile {name!r} makes {', '.join(missing)} readable, which is not there; name host paths in"
+            " full that exist"
+        )
     unknown = sorted(set(profile.limits) - set(Limits.__dataclass_fields__))
     if unknown:
         raise ConfigError(

@@ -5,6 +5,7 @@ Not a replacement for the tests of the boundary: a check that on this host, now,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
@@ -37,10 +38,13 @@ def attack():
 """
 READ = """
 def attack():
-    try:
-        return open({path!r}).read()
-    except OSError:
-        return ''
+    found = ''
+    for path in {paths!r}:
+        try:
+            found += open(path).read()
+        except OSError:
+            pass
+    return found
 """
 CONNECT = """
 import socket
@@ -104,7 +108,8 @@ def _attacks(sandbox: Sandbox, limits: Limits) -> Iterator[tuple[str, bool]]:
         secret = folder / "secret"
         secret.write_text(token)
         secret.chmod(0o644)
-        done = _run(sandbox, READ.format(path=str(secret)), limits)
+        with _secret_at_home(token) as home:
+            done = _run(sandbox, READ.format(paths=[str(secret), *home]), limits)
         yield "read", _value(done) == ""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.05)
@@ -123,6 +128,21 @@ def _attacks(sandbox: Sandbox, limits: Limits) -> Iterator[tuple[str, bool]]:
     done = _run(sandbox, WALL, replace(limits, wall_s=min(WALL_S, limits.wall_s)))
     # The host may be busy: what counts is that the clock is held at all, and by whom.
     yield "wall", done.status == "timeout" and time.monotonic() - began < 60 * WALL_S
+
+
+@contextlib.contextmanager
+def _secret_at_home(token: str) -> Iterator[list[str]]:
+    """The path of a file in this user's home that everyone may read; none where nothing can be written there."""
+    try:
+        file = tempfile.NamedTemporaryFile("w", prefix=".progevo-prove-", dir=Path.home())  # noqa: SIM115 - just below
+    except (OSError, RuntimeError):  # no home, or a home for looks
+        yield []
+        return
+    with file:
+        os.fchmod(file.fileno(), 0o644)
+        file.write(token)
+        file.flush()
+        yield [file.name]
 
 
 def _limits(profile: Profile | None) -> Limits:

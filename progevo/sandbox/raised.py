@@ -47,9 +47,9 @@ def failure(error: BaseException) -> dict[str, Any]:
         )
         lines = [frame.lineno for frame in traceback.extract_tb(frames) if frame.filename == PROGRAM]
         line = lines[-1] if lines else None
-        if isinstance(error, OSError) and error.errno in REFUSALS:
+        if number_of(error) in REFUSALS:
             refused = called(frames)
-    limit = LIMIT_BY_ERRNO.get(error.errno or 0) if isinstance(error, OSError) else None
+    limit = LIMIT_BY_ERRNO.get(number_of(error))
     if limit == "processes" and starts_a_thread():
         limit = None  # the call could not be done at once, as a read of what is empty and does not wait
     if isinstance(error, RuntimeError) and "can't start new thread" in reason:
@@ -104,10 +104,18 @@ def starts_a_thread() -> bool:
 
 def is_about_memory(error: BaseException, reason: str) -> bool:
     """Whether an exception is the address-space limit in disguise."""
-    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+    if isinstance(error, MemoryError) or number_of(error) == errno.ENOMEM:
         return True
     signs = ("failed to map segment", "Cannot allocate memory", "cannot allocate memory", "Unable to allocate")
     return any(sign in reason for sign in signs)
+
+
+def number_of(error: BaseException) -> int:
+    """The number of an error of the system, 0 where it is none; a candidate's own class may say anything."""
+    with contextlib.suppress(BaseException):
+        number = error.errno if isinstance(error, OSError) else 0
+        return number if type(number) is int else 0
+    return 0
 
 
 def text_of(error: BaseException) -> str:

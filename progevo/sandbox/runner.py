@@ -144,6 +144,22 @@ def supervise(control: socket.socket, channel: socket.socket, surroundings: Surr
     control.sendall(end_of(pid))
 
 
+class Absent:
+    """In place of a method: as if there were none."""
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError("sendmsg is not permitted in the sandbox")
+
+
+def hide_sendmsg() -> None:
+    """Takes away what the filter refuses and libraries can do without: asyncio, since Python 3.12, asks whether it is
+    there.
+    """
+    socket.socket.sendmsg = Absent()  # type: ignore[assignment, method-assign]
+    if "asyncio.selector_events" in sys.modules:
+        sys.modules["asyncio.selector_events"]._HAS_SENDMSG = False  # type: ignore[attr-defined]
+
+
 def settle(program: bytes) -> None:
     """Gives up, for good, what no process in a sandbox may have: the host's keys, and the calls of the filter."""
     # The first process of a namespace is deaf to its own inmates' signals, but for those that it has a handler for,
@@ -205,6 +221,8 @@ def become_candidate(surroundings: Surroundings, channel: socket.socket) -> NoRe
     random.seed(surroundings.seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(surroundings.seed)
+    if surroundings.filter:
+        hide_sendmsg()
     # All above is done by a child that waits; from here on somebody waits for it.
     set_limits(read_frame(channel)["limits"])
     job = read_frame(channel)

@@ -30,6 +30,9 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
     "migrate_pages": (256, 238),
+    # where memory of a mapped file is to lie is kept with the file, for whoever maps it later
+    "mbind": (237, 235),
+    "set_mempolicy_home_node": (450, 450),
     "move_pages": (279, 239),
     # sockets: none is made here; pairs of local ones are let through below
     "socket": (41, 198),
@@ -162,8 +165,9 @@ MMAP = (9, 222)
 MADVISE = (28, 233)
 PRCTL = (157, 167)
 MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x01, 0x20, 0x40000
-#: MADV_COLD and MADV_PAGEOUT: swapped out, memory is in nobody's resident size.
-SWAPPING = (20, 21)
+#: MADV_COLD and MADV_PAGEOUT: swapped out, memory is in nobody's resident size. MADV_COLLAPSE: it makes large pages of
+#: a file that others map too.
+ADVICE = (20, 21, 25)
 PR_SET_SECCOMP = 22
 #: The bit that SOCK_DGRAM and SOCK_RAW have, and SOCK_STREAM and SOCK_SEQPACKET have not.
 DATAGRAMS = 2
@@ -235,7 +239,7 @@ def instructions(column: int, refused: list[tuple[int, int | None]]) -> list[Ins
     shared = when(JUMP_ANY_BIT, MAP_ANONYMOUS, when(JUMP_ANY_BIT, MAP_SHARED, no_memory))
     # Large pages that the machine keeps in reserve are in nobody's resident size.
     mapping = [load(3), *when(JUMP_ANY_BIT, MAP_HUGETLB, no_memory), *shared, *allow]
-    advice = [load(2), *any_of(SWAPPING, answer(ERROR | errno.EINVAL)), *allow]
+    advice = [load(2), *any_of(ADVICE, answer(ERROR | errno.EINVAL)), *allow]
     process = [load(0), *when(JUMP_EQUAL, PR_SET_SECCOMP, refuse), *allow]
     blocks = {CLONE: flags, SOCKETPAIR: pair, FCNTL: command, IOCTL: request, PRLIMIT: limits, MMAP: mapping}
     blocks |= {MADVISE: advice, PRCTL: process}

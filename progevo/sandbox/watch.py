@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 
 from progevo.sandbox import wire
 from progevo.sandbox.answerer import SILENCE, Talk
-from progevo.sandbox.cell import Cell
+from progevo.sandbox.cell import CORES, FILLING_BYTES_S, Cell
 from progevo.sandbox.cgroup import NO_ACCOUNT, Account
 from progevo.types import Job, Limits, Usage
 
@@ -24,9 +24,6 @@ TAIL_BYTES = 8 * 1024
 #: How often the sums over all processes are taken: rlimits hold for one process each. When there is room for less than
 #: can be used up in that time, as soon as it can be.
 POLL_S, POLL_LEAST_S = 0.1, 0.005
-CORES = min(os.cpu_count() or 1, 8)
-#: How fast processes fill memory that they have not touched before.
-FILLING_BYTES_S = CORES * 2 * 1024**3
 #: By how much the sum may be over `cpu_s`: a single process is ended by its own limit first, which names the cause.
 SLACK_S = 0.15
 

@@ -310,6 +310,39 @@ def solve(x):
         assert service.recv(9) == b"x"
 
 
+def test_no_word_is_left_by_where_memory_is_to_lie(arm):
+    """A policy for the pages of a file in memory stays with the file: an input there, or what the zygote shares."""
+    attack = """
+import ctypes, mmap, platform
+CALL = {'x86_64': 237, 'aarch64': 235}[platform.machine()]
+libc = ctypes.CDLL(None, use_errno=True)
+def solve(x):
+    with open('/inputs/table', 'rb') as file:
+        table = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+    start, nodes = ctypes.addressof(ctypes.c_char.from_buffer(table)), ctypes.c_ulong(1)
+    refused = libc.syscall(CALL, *map(ctypes.c_ulong, (start, 4096, 2, ctypes.addressof(nodes), 64, 0)))  # MPOL_BIND
+    return ctypes.get_errno() if refused else 0
+"""
+    look = """
+import mmap
+def solve(x):
+    with open('/inputs/table', 'rb') as file:
+        table = mmap.mmap(file.fileno(), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)
+    return [line.split()[1] for line in open('/proc/self/numa_maps') if 'file=/inputs/table' in line]
+"""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as table:
+        table.write(bytes(4096))
+        table.flush()
+        os.fchmod(table.fileno(), 0o644)
+        first, second = ({"source": source, "files": {"table": table.name}} for source in (attack, look))
+        refused, seen = arm.run(first, second)
+        assert refused["value"] == errno.EPERM
+        assert seen["value"] == ["default"]
+        allowed, seen = arm.run(first, second, without=[FILTER])
+        assert allowed["value"] == 0
+        assert seen["value"] == ["bind:0"]
+
+
 def test_memory_cannot_be_left_in_pipes(arm):
     """A pipe keeps what it has been given: a large page for each of its 16 places, of which no limit knows."""
     attack = """

@@ -99,13 +99,13 @@ def test_no_pair_sends_to_others(column, name):
 
 @pytest.mark.parametrize("column", [0, 1])
 def test_memory_stays_where_it_is_counted(column):
-    private, huge, cold, page_out = 0x22, 0x40000, 20, 21
+    private, huge, cold, page_out, collapse = 0x22, 0x40000, 20, 21, 25
     for size in (0, 21 << 26, 30 << 26):  # the machine's usual large pages, of 2 MiB, of 1 GiB
         no_memory = syscalls.ERROR | errno.ENOMEM
         assert verdict(column, syscalls.MMAP[column], 0, 4096, 3, private | huge | size) == no_memory
     assert verdict(column, syscalls.MMAP[column], 0, 4096, 3, private) == syscalls.ALLOW
     for advice in range(120):
-        refused = advice in (cold, page_out)
+        refused = advice in (cold, page_out, collapse)
         word = verdict(column, syscalls.MADVISE[column], 0, 4096, advice)
         assert word == (syscalls.ERROR | errno.EINVAL if refused else syscalls.ALLOW)
 
