@@ -35,12 +35,14 @@ def bench_sandbox(
     `say` is told what is being measured.
 
     Raises:
-        ConfigError: no rounds, or a profile that is not there.
+        ConfigError: no rounds, fewer candidates than none, or a profile that is not there.
         SandboxUnavailable: this host cannot run a form.
     """
     rounds = rounds if rounds is not None else QUICK_ROUNDS if quick else ROUNDS
     if rounds < 1:
         raise ConfigError(f"{rounds} rounds measure nothing: ask for 1 or more")
+    if soak_count < 0:
+        raise ConfigError(f"a soak of {soak_count} candidates is none: ask for 0 or more")
     if unknown := sorted(set(profiles) - set(PROFILES)):
         raise ConfigError(f"there is nothing to measure for the profile {unknown[0]!r}; choose {', '.join(PROFILES)}")
     cases = [trivial(profile) for profile in profiles]

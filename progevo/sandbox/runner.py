@@ -36,6 +36,7 @@ import struct
 import sys
 import time
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -144,20 +145,19 @@ def supervise(control: socket.socket, channel: socket.socket, surroundings: Surr
     control.sendall(end_of(pid))
 
 
-class Absent:
-    """In place of a method: as if there were none."""
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError("sendmsg is not permitted in the sandbox")
-
-
-def hide_sendmsg() -> None:
-    """Takes away what the filter refuses and libraries can do without: asyncio, since Python 3.12, asks whether it is
-    there.
+def sendmsg(
+    self: socket.socket,
+    buffers: Iterable[bytes],
+    ancdata: Iterable[object] = (),
+    flags: int = 0,
+    address: object = None,
+) -> int:
+    """`socket.sendmsg` by another call than that which the filter refuses, where nothing is sent along: asyncio, since
+    Python 3.12, writes with it.
     """
-    socket.socket.sendmsg = Absent()  # type: ignore[assignment, method-assign]
-    if "asyncio.selector_events" in sys.modules:
-        sys.modules["asyncio.selector_events"]._HAS_SENDMSG = False  # type: ignore[attr-defined]
+    if address is not None or list(ancdata):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+    return self.send(b"".join(buffers), flags)
 
 
 def settle(program: bytes) -> None:
@@ -222,7 +222,7 @@ def become_candidate(surroundings: Surroundings, channel: socket.socket) -> NoRe
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(surroundings.seed)
     if surroundings.filter:
-        hide_sendmsg()
+        socket.socket.sendmsg = sendmsg  # type: ignore[assignment, method-assign]
     # All above is done by a child that waits; from here on somebody waits for it.
     set_limits(read_frame(channel)["limits"])
     job = read_frame(channel)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +51,26 @@ def test_a_guarantee_that_is_gone_is_a_refusal(monkeypatch, tmp_path, gone, atta
     with closing(Bubblewrap(load_profile("stdlib"), "cold")) as box, pytest.raises(SandboxUnavailable, match=attack):
         prove(box)
     assert runner.INPUTS  # the real one is untouched
+
+
+@pytest.mark.parametrize("form", ["warm", "cold"])
+def test_a_home_that_can_be_read_is_a_refusal(monkeypatch, form):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:  # not below scratch, which would hide it
+        Path(home).chmod(0o755)
+        monkeypatch.setenv("HOME", home)
+        with closing(Bubblewrap(load_profile("stdlib"), form)) as box:
+            assert prove(box)["read"] is True
+        whole = launch.command
+
+        def command(*arguments):
+            parts = whole(*arguments)
+            at = parts.index("--ro-bind")
+            return [*parts[:at], "--ro-bind", Path(home), home, *parts[at:]]
+
+        monkeypatch.setattr(launch, "command", command)
+        with closing(Bubblewrap(load_profile("stdlib"), form)) as box, pytest.raises(SandboxUnavailable, match="read"):
+            prove(box)
+        assert os.listdir(home) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this user is unprivileged already")
