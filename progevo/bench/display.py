@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,17 @@ def sandbox_lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def can_plot() -> None:
+    """Raises `ConfigError` where matplotlib is missing: for before anything has been measured."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError("a plot needs matplotlib; pip install 'progevo[plot]'")
+
+
 def plot(found: dict[str, Any], file: Path) -> None:
-    """Draws CPU and wall of every form, one panel a candidate. Raises `ConfigError` where matplotlib is missing."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("a plot needs matplotlib; pip install 'progevo[plot]'") from None
+    """Draws CPU and wall of every form, one panel a candidate. Raises `ConfigError` as `can_plot` does."""
+    can_plot()
+    from matplotlib.figure import Figure
+
     panels: dict[str, list[dict[str, Any]]] = {}
     for row in found["rows"]:
         panels.setdefault(f"{row['candidate']}, {row['profile']}", []).append(row)

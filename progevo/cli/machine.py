@@ -90,11 +90,13 @@ def bench_sandbox(
 ) -> None:
     """What a candidate costs in each form of the sandbox, how its limits bite, what it holds. One to two minutes."""
     from progevo.bench import bench_sandbox as measure
-    from progevo.bench import plot, sandbox_lines
+    from progevo.bench import can_plot, plot, sandbox_lines
 
     settings: dict[str, Any] = {"quick": quick, "rounds": rounds, "soak_count": soak_count}
     if profiles:
         settings["profiles"] = profiles
+    if picture is not None:
+        can_plot()
     found = measure(**settings, say=lambda line: click.echo(line, err=True))
     if picture is not None:
         plot(found, picture)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from progevo.errors import ConfigError, SandboxUnavailable
@@ -88,8 +89,9 @@ def sandbox_of(system: str, profile: Profile, form: Form) -> Sandbox:
 
 
 def probe_job(profile: Profile) -> Job:
-    """The probe: a program that imports what the profile preloads."""
-    imports = "".join(f"import {name}\n" for name in profile.preload)
+    """The probe: a program that imports what the profile preloads, as far as it is installed."""
+    installed = [name for name in profile.preload if find_spec(name.partition(".")[0]) is not None]
+    imports = "".join(f"import {name}\n" for name in installed)
     return Job(
         program=Program(f'{imports}def probe():\n    return "confined"\n'),
         entrypoint="probe",

@@ -88,3 +88,16 @@ def test_what_cannot_be_measured_is_refused(arguments, word):
     done = CliRunner().invoke(main, ["bench", "sandbox", *arguments])
     assert done.exit_code == 2
     assert word in done.stderr
+
+
+def test_what_cannot_be_drawn_is_told_before_anything_is_measured(monkeypatch):
+    monkeypatch.setattr("progevo.bench.display.find_spec", lambda name: None)
+    monkeypatch.setattr("progevo.bench.bench_sandbox", lambda **settings: pytest.fail("it was measured"))
+    done = CliRunner().invoke(main, ["bench", "sandbox", "--plot", "picture.png"])
+    assert done.exit_code == 2
+    assert "progevo[plot]" in done.output
+
+
+def test_fewer_candidates_than_none_are_refused():
+    with pytest.raises(ConfigError, match="0 or more"):
+        bench_sandbox(soak_count=-5)

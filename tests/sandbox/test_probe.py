@@ -38,6 +38,13 @@ def test_where_a_zygote_cannot_make_children_the_next_form_is_taken(monkeypatch)
         open_sandbox("stdlib", "warm")
 
 
+def test_a_name_that_is_not_installed_is_left_out(tmp_path):
+    text = 'about = "mine"\npackages = true\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
+    (tmp_path / "own.toml").write_text(f"{text}preload = ['json', 'nothing_of_this_name.at_all']\n")
+    with closing(open_sandbox(str(tmp_path / "own.toml"))) as box:
+        assert box.confinement.profile == "own"
+
+
 def test_an_unknown_form_is_refused():
     with pytest.raises(ConfigError, match="auto, warm, pool, cold"):
         open_sandbox("stdlib", "lukewarm")
