@@ -272,7 +272,7 @@ def solve(x):
         'vmsplice': call(libc.vmsplice, os.pipe()[1], pieces, 1, 0),
         'seccomp': call(libc.syscall, 317 if os.uname().machine == 'x86_64' else 277, 2, 0, bytes(4)),
         'landlock': call(libc.syscall, 444, None, 0, 1),  # which version it has
-        'sendmsg': tried(lambda: sum(end.sendmsg([b'x']) for end in socket.socketpair())),
+        'sendmsg': tried(lambda: sum(socket.SocketType.sendmsg(end, [b'x']) for end in socket.socketpair())),
         'a pair for datagrams': tried(lambda: socket.socketpair(type=socket.SOCK_DGRAM)),
         'add_key': call(libc.syscall, 248 if os.uname().machine == 'x86_64' else 217, b'user', b'x', b'y', 1, -3),
     }
