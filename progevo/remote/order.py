@@ -11,7 +11,8 @@ import msgspec
 
 from progevo.options import Options
 from progevo.sandbox import Confinement, wire
-from progevo.types import Answer, Count, Execution, Json, Limits, Status, Usage
+from progevo.sandbox.answerer import counts_of
+from progevo.types import Answer, Execution, Json, Limits, Status, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +126,8 @@ def execution(ended: Ended) -> Execution:
     answer = None
     if ended.frame is not None:
         header, (*arrays, values) = wire.decode(ended.frame[wire.LENGTH.size :])
-        counts = (
-            Count(
-                calls=calls,
-                refused=refused,
-                cpu_s=cpu_s,
-                candidate_cpu_s=candidate_cpu_s,
-                value=None if candidate_cpu_s is None else value,
-            )
-            for (calls, refused, cpu_s, candidate_cpu_s), value in zip(header["counts"], values, strict=True)
-        )
-        answer = Answer(value=header["value"], arrays=tuple(arrays), counts=tuple(counts))
+        counts = counts_of(header["counts"], values)
+        answer = Answer(value=header["value"], arrays=tuple(arrays), counts=counts)
     return Execution(
         status=ended.status, answer=answer, reason=ended.reason, log_tail=ended.log_tail, usage=ended.usage
     )

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,23 @@ def program_of(partner: Partner) -> tuple[str, ...]:
     if isinstance(partner, BlackBox):
         return str(ROOM / "blackbox.py"), str(partner.file)
     return (str(ROOM / "stopwatch.py"),)
+
+
+def counts_of(rows: Iterable[tuple[int, int, float, float | None]], values: Iterable[float]) -> tuple[Count, ...]:
+    """Counts as they travel: calls, refused, CPU here and of the candidate, and, apart since it may be NaN, the value.
+
+    There is a value where there is the candidate's CPU.
+    """
+    return tuple(
+        Count(
+            calls=calls,
+            refused=refused,
+            cpu_s=cpu_s,
+            candidate_cpu_s=candidate_cpu_s,
+            value=None if candidate_cpu_s is None else value,
+        )
+        for (calls, refused, cpu_s, candidate_cpu_s), value in zip(rows, values, strict=True)
+    )
 
 
 class Answerer:
@@ -105,17 +122,7 @@ class Answerer:
         """What it has to say. For when every copy of the candidate's end is closed: only then does it stop."""
         header, arrays = wire.decode(self._exactly(wire.LENGTH.unpack(self._exactly(wire.LENGTH.size))[0]))
         if "counted" in header:
-            counts = [
-                Count(
-                    calls=calls,
-                    refused=refused,
-                    cpu_s=cpu_s,
-                    candidate_cpu_s=candidate_cpu_s,
-                    value=None if candidate_cpu_s is None else value,
-                )
-                for (calls, refused, cpu_s, candidate_cpu_s), value in zip(header["counted"], arrays[0], strict=True)
-            ]
-            return Found(counts=tuple(counts))
+            return Found(counts=counts_of(header["counted"], arrays[0]))
         output, seconds = self._exactly(header["follows"]), header["seconds"]
         if header["stopped"] is not None:
             return Found(stopped=(header["stopped"]["status"], header["stopped"]["reason"]))
