@@ -9,6 +9,8 @@ import contextlib
 import os
 import secrets
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +28,26 @@ from progevo.types import MIB, Execution, Inputs, Job, Json, Limits, Program
 WALL_S = 0.5
 MEMORY_BYTES = 1024 * MIB
 
+ESCAPE = """
+import ctypes, os, signal
+def attack():
+    ways = {{
+        'unshare': lambda: [flags for flags in (0x10000000, 0x20000) if not ctypes.CDLL(None).unshare(flags)][0],
+        'chroot': lambda: os.chroot('.'),
+    }}
+    if {bait} not in (1, os.getppid(), os.getpid()):  # the number means nothing here, and may be one of ours
+        ways['root'] = lambda: os.listdir('/proc/{bait}/root/')
+        ways['memory'] = lambda: open('/proc/{bait}/mem', 'rb').close()
+        ways['kill'] = lambda: os.kill({bait}, signal.SIGKILL)
+    reached = []
+    for name, leave in ways.items():
+        try:
+            leave()
+            reached.append(name)
+        except (OSError, AttributeError, IndexError):
+            pass
+    return reached
+"""
 WRITE = """
 import os
 def attack():
@@ -98,6 +120,12 @@ def prove(sandbox: Sandbox, profile: Profile | None = None) -> dict[str, Json]:
 
 def _attacks(sandbox: Sandbox, limits: Limits) -> Iterator[tuple[str, bool]]:
     """Each attack by name, and whether it was stopped. The host's own evidence decides, not what the attack says."""
+    with _bait() as bait:
+        try:
+            done = _run(sandbox, ESCAPE.format(bait=bait.pid), limits)
+            yield "escape", _value(done) == [] and bait.poll() is None
+        finally:
+            bait.kill()
     token = f"pe{secrets.token_hex(6)}"  # 14 characters: a process name holds 15
     with tempfile.TemporaryDirectory(prefix="progevo-prove-") as name:
         folder = Path(name)
@@ -128,6 +156,11 @@ def _attacks(sandbox: Sandbox, limits: Limits) -> Iterator[tuple[str, bool]]:
     done = _run(sandbox, WALL, replace(limits, wall_s=min(WALL_S, limits.wall_s)))
     # The host may be busy: what counts is that the clock is held at all, and by whom.
     yield "wall", done.status == "timeout" and time.monotonic() - began < 60 * WALL_S
+
+
+def _bait() -> subprocess.Popen[bytes]:
+    """A process of this user's that does nothing, for an attack to reach."""
+    return subprocess.Popen([sys.executable, "-ISc", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager

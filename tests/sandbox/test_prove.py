@@ -22,7 +22,7 @@ def test_the_self_test_holds_here(form):
     with closing(Bubblewrap(load_profile("stdlib"), form)) as box:
         proof = prove(box)
     assert {name for name, held in proof.items() if held is True} == {
-        "write", "read", "network", "orphan", "memory", "wall",
+        "escape", "write", "read", "network", "orphan", "memory", "wall",
     }  # fmt: skip
 
 
@@ -31,10 +31,11 @@ def test_the_self_test_holds_here(form):
     [
         ('        (resource.RLIMIT_AS, limits["memory_bytes"]),\n', "memory"),
         ("    load_filter(program)\n", "network"),
+        ("    load_filter(program)\n", "escape"),
     ],
 )
 def test_a_guarantee_that_is_gone_is_a_refusal(monkeypatch, tmp_path, gone, attack):
-    """Network and memory are held more than once: all of it has to go."""
+    """Each is held more than once: all of it has to go."""
     import shutil
 
     shutil.copytree(launch.ROOM, tmp_path / "room")
@@ -42,9 +43,9 @@ def test_a_guarantee_that_is_gone_is_a_refusal(monkeypatch, tmp_path, gone, atta
     assert inside.read_text().count(gone) == 1
     inside.write_text(inside.read_text().replace(gone, ""))
     monkeypatch.setattr(launch, "ROOM", tmp_path / "room")
-    if attack == "network":
-        whole = launch.command
-        monkeypatch.setattr(launch, "command", lambda *args: [part for part in whole(*args) if part != "--unshare-net"])
+    switch = {"network": "--unshare-net", "escape": "--disable-userns"}.get(attack)
+    whole = launch.command
+    monkeypatch.setattr(launch, "command", lambda *args: [part for part in whole(*args) if part != switch])
     if attack == "memory":  # the host's watch over all processes would notice it too, and so would the kernel's account
         monkeypatch.setattr("progevo.sandbox.cell.Cell.measure", lambda cell: (0.0, 0))
         monkeypatch.setattr("progevo.sandbox.cgroup.find", lambda: None)
