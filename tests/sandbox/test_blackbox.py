@@ -130,7 +130,7 @@ def test_what_one_candidate_does_to_its_end_reaches_no_other(arm):
     honest = {"source": "def solve(box): return box.problem(0)(1, 2)", "problems": [10.0]}
     jobs = []
     for attack in HOSTILE.values():
-        jobs += [{"source": hostile(attack), "problems": [0.0, 0.0], "limits": {"wall_s": 6.0}}, honest]
+        jobs += [{"source": hostile(attack), "problems": [0.0, 0.0], "limits": {"wall_s": 60.0}}, honest]
     executions = arm.run(*jobs)
     for name, attacked, after in zip(HOSTILE, executions[::2], executions[1::2], strict=True):
         assert after["value"] == 12.0, name
