@@ -206,18 +206,23 @@ def waiting(box: Bubblewrap) -> list[int]:
         home = source.home if isinstance(source, Zygote) else None
         if home is None or home.pid is None:
             continue
-        zygote = psutil.Process(home.pid)
-        nursery, *candidates = zygote.children()
-        found += [zygote.pid, zygote.ppid(), nursery.pid, *newest(candidates), *newest(nursery.children())]
+        nursery, *candidates = born(home.pid)
+        bwrap = psutil.Process(home.pid).ppid()
+        found += [home.pid, bwrap, nursery, *newest(candidates), *newest(born(nursery))]
     return found
 
 
-def newest(processes: list[psutil.Process]) -> list[int]:
+def born(parent: int) -> list[int]:
+    """Its children, the oldest first. Their numbers do not say: after the last the kernel begins again at 300."""
+    return list(map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()))
+
+
+def newest(processes: list[int]) -> list[int]:
     """The last of them that is alive, if any."""
-    for process in reversed(processes):
+    for pid in reversed(processes):
         with contextlib.suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                return [process.pid]
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                return [pid]
     return []
 
 
@@ -228,6 +233,8 @@ class Meter:
         self.cpu: dict[int, float] = {}
         self.memory = 0
         self.scratch = 0
+        #: By how much a look came later than it should have: this machine has other work.
+        self.late_s = 0.0
         self._apart = victim
         self._shmem = _shmem()
         self._before: dict[int, float] = {}
@@ -249,9 +256,12 @@ class Meter:
         return sum(used - self._before.get(pid, 0.0) for pid, used in self.cpu.items())
 
     def _sample(self) -> None:
+        last = time.monotonic()
         while not self._done.wait(POLL_S):
             # Files in memory and shared memory, of the whole host: cases that go for it run alone.
             self.memory = max(self.memory, self._look() - self._held + max(0, _shmem() - self._shmem))
+            now = time.monotonic()
+            self.late_s, last = max(self.late_s, now - last - POLL_S), now
 
     def _look(self) -> int:
         """Notes the CPU and scratch of every process, and says how much memory they hold now."""
@@ -328,6 +338,7 @@ def observe(host: Host, box: Bubblewrap, order: dict[str, Any]) -> dict[str, Any
         "wall_s": wall_s,
         "cpu_s": meter.cpu_s,
         "memory": meter.memory,
+        "late_s": meter.late_s,
         "scratch": meter.scratch,
         "grew": _peak() - before,
         "victim": host.victim.poll(),

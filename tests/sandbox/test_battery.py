@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from progevo.sandbox.cell import FILLING_BYTES_S
+
 if TYPE_CHECKING:
     from tests.sandbox.conftest import Arm
 
@@ -281,8 +283,10 @@ def faults(case: Case, evidence: dict[str, Any]) -> Iterator[str]:
             case "cpu" if evidence["cpu_s"] > 2 * case.limits["cpu_s"] + CPU_SLACK_S:
                 yield f"{evidence['cpu_s']:.1f} s of CPU at a limit of {case.limits['cpu_s']} s"
             case "mem":
-                # The host's shared memory as a whole is read: some of it is others'.
-                if evidence["memory"] > 1.2 * case.limits["memory_bytes"]:
+                # The host's shared memory as a whole is read: some of it is others'. A busy machine keeps the watch
+                # waiting as it does the meter, and meanwhile there is time to fill more.
+                limit = case.limits["memory_bytes"]
+                if evidence["memory"] > max(1.2 * limit, limit + evidence["late_s"] * FILLING_BYTES_S):
                     yield f"{evidence['memory'] // MIB} MiB of memory"
                 elif evidence["outputs"][:1] == [1.0]:
                     yield f"it reports success: {evidence['outputs']}"

@@ -1117,6 +1117,7 @@ class Host:
             "cpu_s": outcome.usage.cpu_s or 0.0,
             # Watched ten times a second and not enforced by the kernel: see docs/macos.md.
             "memory": (outcome.usage.max_rss_bytes or 0) / 2,
+            "late_s": 0.0,
             "scratch": 0,
             "grew": me.memory_info().rss - before,
             "victim": None,
