@@ -36,7 +36,7 @@ def attack():
         'chroot': lambda: os.chroot('.'),
     }}
     if {bait} not in (1, os.getppid(), os.getpid()):  # the number means nothing here, and may be one of ours
-        ways['root'] = lambda: os.listdir('/proc/{bait}/root/')
+        ways['root'] = lambda: os.listdir('/proc/{bait}/root')
         ways['memory'] = lambda: open('/proc/{bait}/mem', 'rb').close()
         ways['kill'] = lambda: os.kill({bait}, signal.SIGKILL)
     reached = []
