@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,8 @@ def label(run: Result, runs: Sequence[Result]) -> str:
     return " ".join(parts)
 
 
-def run_all(start: Callable[[str, int, Path], object], searches: Sequence[str], seeds: int, folder: Path) -> list[Path]:
-    """Runs each search with seeds 0, 1, ... into folders of its own, one after another; the folders.
+def plan_runs(searches: Sequence[str], seeds: int, folder: Path) -> list[tuple[str, int, Path]]:
+    """The runs of a comparison: each search with seeds 0, 1, ... in a folder of its own.
 
     Searches take turns seed by seed, so that a comparison that is cut short is still one of equals.
     """
@@ -114,12 +114,7 @@ def run_all(start: Callable[[str, int, Path], object], searches: Sequence[str], 
         raise ConfigError("--search names each search to compare once")
     if seeds < 1:
         raise ConfigError("--seeds must be at least 1")
-    made = []
-    for seed in range(seeds):
-        for search in searches:
-            made.append(folder / f"{search}_seed{seed}")
-            start(search, seed, made[-1])
-    return made
+    return [(search, seed, folder / f"{search}_seed{seed}") for seed in range(seeds) for search in searches]
 
 
 def compare_lines(found: Mapping[str, Any]) -> list[str]:
