@@ -106,7 +106,7 @@ def run_problems(
 
 @contextlib.contextmanager
 def going_on(out: Path, folders: Sequence[Path]) -> Iterator[None]:
-    """Says what is kept of several runs under `out`, and how to go on with them, where they do not all come to an end."""
+    """Says what is kept of the runs under `out`, and how to go on with them, where not all come to their end."""
     try:
         yield
     except (ProgevoError, SystemExit, KeyboardInterrupt):
