@@ -42,8 +42,8 @@ def compare(
 ) -> None:
     """Compare finished runs (RUN...), or run searches for it (--task T --search A --search B --seeds K).
 
-    Median and spread over seeds, and paired differences. Unequal budgets are refused. With the --out of a comparison that
-    was cut short, it goes on.
+    Median and spread over seeds, and paired differences. Unequal budgets are refused. With the --out of a comparison
+    that was cut short, it goes on.
     """
     from progevo.compare import compare as measure
     from progevo.compare import compare_lines
