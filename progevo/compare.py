@@ -36,6 +36,8 @@ def compare(folders: Sequence[Path]) -> dict[str, Any]:
     runs = {folder: read_result(folder / FILE if os.path.isdir(folder) else folder) for folder in folders}
     if not runs:
         raise ConfigError("there is nothing to compare: name at least one run")
+    if len(runs) < len(folders):
+        raise ConfigError(f"a run is named twice among {', '.join(map(str, folders))}; name each once")
     check_comparable(runs)
     groups: dict[str, dict[int, Result]] = defaultdict(dict)
     for folder, run in runs.items():
@@ -110,10 +112,12 @@ def plan_runs(searches: Sequence[str], seeds: int, folder: Path) -> list[tuple[s
 
     Searches take turns seed by seed, so that a comparison that is cut short is still one of equals.
     """
-    if len(set(searches)) != len(searches) or not searches:
-        raise ConfigError("--search names each search to compare once")
+    if not searches:
+        raise ConfigError("no search was named; add --search NAME for each one to compare, such as --search era")
+    if len(set(searches)) != len(searches):
+        raise ConfigError(f"--search was given {', '.join(searches)}; name each search once")
     if seeds < 1:
-        raise ConfigError("--seeds must be at least 1")
+        raise ConfigError(f"--seeds is {seeds}; it must be at least 1")
     return [(search, seed, folder / f"{search}_seed{seed}") for seed in range(seeds) for search in searches]
 
 

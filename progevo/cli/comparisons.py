@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from progevo.cli.group import data_option, executor_option, json_option, main, show, task_option
-from progevo.cli.problems import check_same, going_on, problem_options, the_problem
+from progevo.cli.problems import check_no_run, check_same, going_on, problem_options, the_problem
 from progevo.cli.sessions import begin_or_go_on, domain_of_settings
 from progevo.errors import ConfigError
 
@@ -47,10 +47,17 @@ def compare(
     """
     from progevo.compare import compare as measure
     from progevo.compare import compare_lines
+    from progevo.files import check_place
 
     given = [name for name, value in flags.items() if value is not None]
     if folders and (task or searches or seeds is not None or out or given):
         raise ConfigError("compare takes runs that are there, or --task and --search to make them, not both")
+    if not folders and task is None and not searches:
+        raise ConfigError(
+            "there is nothing to compare; name runs (progevo compare RUN RUN), or --task, and a --search for each"
+        )
+    if html is not None:
+        check_place(html)
     made = folders or tuple(_runs_to_compare(task, searches, 3 if seeds is None else seeds, out, flags))
     found = measure(made)
     if html is not None:
@@ -78,6 +85,7 @@ def _runs_to_compare(
     runs = [
         (replace(settings, search=search, seed=seed), path) for search, seed, path in plan_runs(searches, seeds, folder)
     ]
+    check_no_run(folder, len(runs))
     for each, path in runs:
         check_same(each, path)
     with going_on(folder, [path for _, path in runs]):

@@ -79,14 +79,12 @@ def run_problems(
 ) -> None:
     """Runs each problem in a folder of its own under `out`, or goes on with it; prints and writes the summary."""
     from progevo.domain import load_task
-    from progevo.journal import FILE
     from progevo.problems import folders, run_each, summary, summary_lines, write
 
     task = chosen[0].task
     by_id = {str(each.options["problem"]): each for each in chosen}
     runs = folders(list(by_id), out)
-    if os.path.exists(out / FILE):
-        raise ConfigError(f"{out} holds a run of its own; give another --out for the runs of {len(runs)} problems")
+    check_no_run(out, len(runs))
     for name, folder in runs.items():
         check_same(by_id[name], folder)
 
@@ -122,6 +120,14 @@ def going_on(out: Path, folders: Sequence[Path]) -> Iterator[None]:
             kept = f"{finished} of {len(folders)} runs are finished, and kept"
             click.echo(f"{kept}; the same command with --out {word} goes on with the others", err=True)
         raise
+
+
+def check_no_run(out: Path, count: int) -> None:
+    """Raises `ConfigError` where the folder for several runs is that of a run."""
+    from progevo.journal import FILE
+
+    if os.path.exists(out / FILE):
+        raise ConfigError(f"{out} holds a run of its own; give another --out for the {count} runs")
 
 
 def check_same(settings: Settings, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,7 @@ def run(
     from progevo.plan import new_folder
     from progevo.preview import preview
 
+    _check_search(flags["search"])
     if limits:
         flags["limits"] = dict(_limit(text) for text in limits)
     if constants:
@@ -167,6 +169,18 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
     sys.exit(1 if found["differences"] or any(row["same"] is False for row in rows) else 0)
 
 
+def _check_search(word: str | None) -> None:
+    """Raises `ConfigError` for a task where a search belongs, which is what people type first."""
+    from progevo.domain import is_task
+    from progevo.search.catalogue import SEARCHES
+
+    if word is not None and word not in SEARCHES and is_task(word):
+        raise ConfigError(
+            f"{word!r} is a task, and no search: progevo run era --task {shlex.quote(word)}; the searches are"
+            f" {', '.join(SEARCHES)}"
+        )
+
+
 def _more(text: str | None) -> int:
     if text is None:
         return 0
@@ -186,11 +200,13 @@ def _limit(text: str) -> tuple[str, float]:
 def _constant(text: str) -> tuple[str, Any]:
     import tomllib
 
-    name, _, value = text.partition("=")
+    name, equals, value = text.partition("=")
+    if not name or not equals or not value.strip():
+        raise ConfigError(f"--set was given {text!r}; it takes NAME=VALUE, such as --set population_size=500")
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         raise ConfigError(
-            "--set takes NAME=VALUE, the value as in TOML, such as population_size=500 or"
-            f""" 'feature_dimensions=["complexity", "score"]'; it was given {text!r}"""
+            f"--set was given {text!r}; the value is written as in TOML: a number as it is (population_size=500), text"
+            """ in quotes ('name="word"'), a list in brackets ('feature_dimensions=["complexity", "score"]')"""
         ) from None
