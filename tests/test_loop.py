@@ -301,17 +301,20 @@ class StopAt(Silence):
 
     def __init__(self, node: int | None = None, *, testing: bool = False) -> None:
         self.node, self.at_testing, self.stop, self.said = node, testing, threading.Event(), 0
+        self.tested, self.heard = 0, threading.Event()
 
     def told(self, node, best):
         if node.index == self.node:
             self.stop.set()
 
     def testing(self, best):
+        self.tested += 1
         if self.at_testing:
             self.stop.set()
 
     def stopping(self, in_flight):
         self.said += 1
+        self.heard.set()
 
 
 def test_a_drained_run_goes_on_where_it_stopped(tmp_path):
@@ -352,8 +355,7 @@ def test_a_stop_during_held_out_scoring_is_heard_and_what_is_left_is_scored_late
 @pytest.mark.parametrize("node", [0, 2])
 def test_a_stop_before_anything_better_than_the_seed_is_no_look_at_the_held_out_part(tmp_path, node):
     """There is no gain to score yet, and a look would raise the bar for the one that comes later."""
-    progress, opened = StopAt(node), []
-    progress.testing = opened.append
+    progress = StopAt(node)
     result = run(
         task(),
         proposer=numbers(-1, -2, -3, 5, 6),
@@ -364,7 +366,7 @@ def test_a_stop_before_anything_better_than_the_seed_is_no_look_at_the_held_out_
         stop=progress.stop,
     )
     assert (result["stop_reason"], len(read_run(tmp_path / "r").nodes)) == ("interrupted", node + 1)
-    assert (result["held_out"], opened) == ({"looks": 0, "evaluations": 0}, [])
+    assert (result["held_out"], progress.tested) == ({"looks": 0, "evaluations": 0}, 0)
     assert (result["best"]["node"], result["best"]["test"], result["seed_program"]["test"]) == (0, None, None)
     assert result["gain"]["test"] is None
     again = resume(tmp_path / "r", task(), proposer=numbers(-1, -2, -3, 5, 6), sandbox=StandIn())
@@ -387,13 +389,12 @@ def test_a_run_that_ends_by_itself_without_a_better_one_scores_its_seed(tmp_path
 
 
 def test_a_stop_while_the_seed_runs_is_said_at_once(tmp_path):
-    heard, going = StopAt(), threading.Event()
-    heard.stopping = lambda in_flight: going.set()
+    progress = StopAt()
 
     class Waits(StandIn):
         def run(self, job, /):
-            heard.stop.set()
-            assert going.wait(60)
+            progress.stop.set()
+            assert progress.heard.wait(60)
             return super().run(job)
 
     result = run(
@@ -402,8 +403,8 @@ def test_a_stop_while_the_seed_runs_is_said_at_once(tmp_path):
         sandbox=Waits(),
         iterations=3,
         out=tmp_path / "r",
-        progress=heard,
-        stop=heard.stop,
+        progress=progress,
+        stop=progress.stop,
     )
     assert (result["stop_reason"], len(read_run(tmp_path / "r").nodes)) == ("interrupted", 1)
     assert result["held_out"]["looks"] == 0
