@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from progevo import complaint
 from progevo.errors import ConfigError, ProgevoError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PROGEVO"}
@@ -79,6 +78,8 @@ def draining() -> Iterator[threading.Event]:
 
 
 def source_of(file: Path) -> str:
+    from progevo import complaint
+
     try:
         return bytes_of(file).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -86,6 +87,8 @@ def source_of(file: Path) -> str:
 
 
 def bytes_of(file: Path) -> bytes:
+    from progevo import complaint
+
     try:
         return file.read_bytes()
     except OSError as error:
