@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ def compare(folders: Sequence[Path]) -> dict[str, Any]:
     runs = {folder: read_result(folder / FILE if os.path.isdir(folder) else folder) for folder in folders}
     if not runs:
         raise ConfigError("there is nothing to compare: name at least one run")
+    if len(runs) < len(folders):
+        raise ConfigError(f"a run is named twice among {', '.join(map(str, folders))}; name each once")
     check_comparable(runs)
     groups: dict[str, dict[int, Result]] = defaultdict(dict)
     for folder, run in runs.items():
@@ -105,21 +107,18 @@ def label(run: Result, runs: Sequence[Result]) -> str:
     return " ".join(parts)
 
 
-def run_all(start: Callable[[str, int, Path], object], searches: Sequence[str], seeds: int, folder: Path) -> list[Path]:
-    """Runs each search with seeds 0, 1, ... into folders of its own, one after another; the folders.
+def plan_runs(searches: Sequence[str], seeds: int, folder: Path) -> list[tuple[str, int, Path]]:
+    """The runs of a comparison: each search with seeds 0, 1, ... in a folder of its own.
 
     Searches take turns seed by seed, so that a comparison that is cut short is still one of equals.
     """
-    if len(set(searches)) != len(searches) or not searches:
-        raise ConfigError("--search names each search to compare once")
+    if not searches:
+        raise ConfigError("no search was named; add --search NAME for each one to compare, such as --search era")
+    if len(set(searches)) != len(searches):
+        raise ConfigError(f"--search was given {', '.join(searches)}; name each search once")
     if seeds < 1:
-        raise ConfigError("--seeds must be at least 1")
-    made = []
-    for seed in range(seeds):
-        for search in searches:
-            made.append(folder / f"{search}_seed{seed}")
-            start(search, seed, made[-1])
-    return made
+        raise ConfigError(f"--seeds is {seeds}; it must be at least 1")
+    return [(search, seed, folder / f"{search}_seed{seed}") for seed in range(seeds) for search in searches]
 
 
 def compare_lines(found: Mapping[str, Any]) -> list[str]:

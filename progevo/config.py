@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import ipaddress
 import math
 import os
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from progevo import complaint
 from progevo.errors import ConfigError
 from progevo.types import Limits
 
@@ -211,14 +213,35 @@ def read_settings(
 
     Raises `ConfigError` for a file that cannot be read, a key that does not exist and a value of the wrong type.
     """
-    table: dict[str, Any] = {}
-    if file is not None:
-        try:
-            table = tomllib.loads(file.read_text("utf-8"))
-            table.pop("ran_on", None)  # in the config.toml of a run: what it ran on is no setting
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"the settings file {file} cannot be read: {error}") from None
     given = {name: value for name, value in flags.items() if value is not None}
+    if file is None:
+        return settings_of(_merged(beneath, {}, given))
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the settings file {file} cannot be read: {complaint.of_reading(error)}") from None
+    table.pop("ran_on", None)  # in the config.toml of a run: what it ran on is no setting
+    try:
+        return settings_of(_merged(beneath, table, given))
+    except ConfigError as error:
+        wrong, task = str(error), {name: value for name, value in given.items() if name == "task"}
+        if wrong == _wrong(beneath, table, task):
+            raise ConfigError(f"{file}: {wrong}") from None
+        if wrong != _wrong(beneath, {}, {"task": table.get("task"), **given}):
+            raise ConfigError(f"{wrong} (with the settings of {file})") from None
+        raise
+
+
+def _wrong(beneath: Mapping[str, Any], table: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """What is wrong with settings; empty where nothing is."""
+    try:
+        settings_of(_merged(beneath, table, given))
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def _merged(beneath: Mapping[str, Any], table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     merged = {
         **beneath,
         **table,
@@ -228,7 +251,7 @@ def read_settings(
         "constants": {**_table(beneath, "constants"), **_constants(table, given)},
     }
     merged.pop(C_PUCT, None)
-    return settings_of(merged)
+    return merged
 
 
 def settings_of(merged: Mapping[str, Any]) -> Settings:
@@ -236,7 +259,9 @@ def settings_of(merged: Mapping[str, Any]) -> Settings:
     known = [entry.name for entry in dataclasses.fields(Settings)]
     unknown = sorted(set(merged) - set(known))
     if unknown:
-        raise ConfigError(f"unknown settings: {', '.join(unknown)}; there are {', '.join(known)}")
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        meant = f"did you mean {near[0]}? There" if near else "there"
+        raise ConfigError(f"unknown settings: {', '.join(unknown)}; {meant} are {', '.join(known)}")
     if "task" not in merged:
         raise ConfigError("no task was named; add --task NAME (progevo tasks lists them)")
     plain = dict(merged)
@@ -246,7 +271,7 @@ def settings_of(merged: Mapping[str, Any]) -> Settings:
     try:
         return msgspec.convert(plain, Settings)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"the settings are not well formed: {error}") from None
+        raise ConfigError(complaint.of_value(error, plain, Settings)) from None
 
 
 def named(texts: Sequence[str], names: Sequence[str], option: str) -> dict[str, str]:

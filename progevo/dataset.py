@@ -208,6 +208,7 @@ def _download_chunks(url: str, progress: Progress | None, timeout_s: float) -> I
         raise DataError(f"{url} answered {error.code} {error.reason}; {cure}") from error
     except (OSError, HTTPException, ValueError) as error:
         cause = getattr(error, "reason", error)
+        cause = getattr(cause, "strerror", None) or cause
         raise DataError(f"{url} cannot be fetched: {cause or type(error).__name__}; {cure}") from error
 
 

@@ -188,7 +188,10 @@ def find_domain(name: str, *, data: Path | None = None, options: Options = Mappi
     module = load_task(name)
     make = getattr(module, "domain", None)
     if not callable(make):
-        raise TaskError(f"the task {name!r} defines no function domain(*, data=None) -> Domain")
+        raise TaskError(
+            f"the task {name!r} defines no function domain(*, data=None) -> Domain;"
+            " progevo new-task NAME writes a task that does, to begin with"
+        )
     try:
         made = make(data=data, **typed(name, make, options))
     except ProgevoError:
@@ -236,6 +239,11 @@ def load_task(name: str) -> ModuleType:
 def _lasting(name: str) -> str:
     """The name, or the path that it is, so that it holds in any folder."""
     return name if name in _built_in() or not _is_path(name) else os.path.abspath(name)
+
+
+def is_task(name: str) -> bool:
+    """Whether a word is a built-in task, or the path of a file or folder that could be one."""
+    return name in _built_in() or name.endswith(".py") or os.path.isfile(Path(name) / "task.py")
 
 
 def _is_path(name: str) -> bool:

@@ -114,7 +114,7 @@ def job_of(domain: Domain, program: Program, split: str) -> Job:
 
 def _refusal(verdict: gate.Verdict) -> str:
     """The first findings of a refusal in one line, and how many there are."""
-    shown = [f"line {finding.line}: {finding.message}" for finding in verdict.findings[:3]]
+    shown = [str(finding) for finding in verdict.findings[:3]]
     more = len(verdict.findings) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more else "")
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from progevo import complaint
 from progevo.errors import RunError
 
 
@@ -14,7 +15,7 @@ def write_file(path: Path, content: bytes, *, sync: bool = False) -> None:
 
     Raises `RunError` where the disk does not take it.
     """
-    part = path.with_name(f".{path.name}.part")
+    part = path.parent / f".{path.name}.part"
     try:
         with open(part, "wb") as file:
             file.write(content)
@@ -25,4 +26,10 @@ def write_file(path: Path, content: bytes, *, sync: bool = False) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        raise RunError(f"{path} cannot be written: {error.strerror}") from None
+        raise RunError(f"{path} cannot be written: {complaint.of_writing(path, error)}") from None
+
+
+def check_place(path: Path) -> None:
+    """Raises `RunError` where something that can be seen stands in the way of a file: for use before long work."""
+    if wrong := complaint.of_writing(path):
+        raise RunError(f"{path} cannot be written: {wrong}")

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from progevo import complaint
 from progevo.errors import RunError
 from progevo.events import SCHEMA, Event, Told, plain, told
 from progevo.files import write_file
@@ -45,7 +46,9 @@ class Journal:
                 (folder / name).mkdir()
             self._file: BinaryIO = open(folder / FILE, "xb", buffering=0)  # noqa: SIM115  (closed by close)
         except OSError as error:
-            raise RunError(f"the run folder {folder} cannot be written: {error}") from None
+            blocked = complaint.blocking(folder)
+            wrong = f"{blocked} is no folder" if blocked is not None else error.strerror
+            raise RunError(f"the run folder {folder} cannot be written: {wrong}; name another one with --out") from None
         self._lock()
 
     @classmethod
@@ -156,6 +159,8 @@ def read_events(folder: Path) -> Iterator[Event]:
         inside = sorted(str(run.parent) for run in folder.glob(f"*/{FILE}"))
         if inside:
             hint = f"; it holds the runs {', '.join(inside[:5])}{' and more' * (len(inside) > 5)}: name one"
+        elif os.path.isfile(folder) and os.path.exists(folder.parent / FILE):
+            hint = f"; it is a file of the run {folder.parent}: name that folder"
         elif (meant := Path("runs") / folder.name / FILE).exists():
             hint = f"; {meant.parent} is one"
         else:
@@ -179,13 +184,19 @@ def _event(path: Path, number: int, line: bytes) -> Event:
         if number == 1:
             schema = _schema(json.loads(line))
             if schema != SCHEMA:
-                raise RunError(f"{path} has the schema {schema!r}; this version of progevo reads {SCHEMA!r}")
+                raise RunError(
+                    f"{path} has the schema {schema!r}; this version of progevo reads {SCHEMA!r};"
+                    " read it with the version that wrote it (the run's config.toml names it)"
+                )
         event: Event = _DECODER.decode(line)
         return event
     except msgspec.ValidationError as error:
         raise RunError(f"{path}, line {number}, says what this version of progevo does not know: {error}") from None
     except ValueError:
-        raise RunError(f"{path}, line {number}, is damaged: it is not JSON") from None
+        raise RunError(
+            f"{path}, line {number}, is damaged: it is not JSON; in a copy of the folder, cut the file off before that"
+            " line, and progevo resume goes on from there"
+        ) from None
 
 
 def _schema(first: object) -> object:

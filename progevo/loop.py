@@ -98,7 +98,9 @@ class Loop:
 
     def _plant(self) -> None:
         """Scores the seed; without its score there is nothing to rank against."""
-        verdict = self.judge.fresh(Candidate(program=self.plan.domain.seed, origin="seed"))
+        future = self.threads.submit(self.judge.fresh, Candidate(program=self.plan.domain.seed, origin="seed"))
+        self._await([future])
+        verdict = future.result()
         outcome = verdict.outcome
         if outcome.status == "sandbox_lost":
             raise SandboxUnavailable(f"the sandbox was lost while the seed ran: {outcome.reason}")
@@ -222,11 +224,15 @@ class Loop:
             )
 
     def _test(self, reason: str) -> str:
-        """Scores the seed and the best on the held-out part, each program once; why the run stopped."""
+        """Scores the seed and the best on the held-out part, each program once; why the run stopped.
+
+        Whoever stops a run that has found nothing better gets no score: there is no gain, and each look has its price.
+        """
         record, plan = self.record, self.plan
         chosen = {node.index: node for node in (record.nodes[0], *record.ranked(plan.top))}
         untested = [node for index, node in chosen.items() if index not in record.tested]
-        if TEST not in plan.domain.splits or not untested:
+        vain = reason == "interrupted" and record.best == 0
+        if TEST not in plan.domain.splits or not untested or vain:
             return reason
         drained = self.stop.is_set()  # whoever stopped the search wants its result; a stop from here on stops this
         self.lock.open()

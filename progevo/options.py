@@ -36,7 +36,7 @@ def typed(task: str, make: Callable[..., Any], given: Options) -> dict[str, str 
     found: dict[str, str | int | float] = {}
     for name, value in given.items():
         if name not in kinds:
-            has = f"it has {', '.join(kinds)}" if kinds else "it has none"
+            has = f"it has {', '.join(kinds)}" if kinds else "it takes none: leave it out"
             raise TaskError(f"the task {task!r} has no option {name!r}; {has}")
         try:
             found[name] = kinds[name](value)

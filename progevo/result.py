@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from progevo import channel
+from progevo import channel, complaint
 from progevo.errors import RunError
 from progevo.files import write_file
 from progevo.record import Record, changed_cases, lost_cases
@@ -28,6 +28,9 @@ SCHEMA = "progevo.result/1"
 FILE = "result.json"
 
 Result = dict[str, Any]
+
+#: What to do about a file that is no result.
+_CURE = f"name a run folder or its {FILE}, which progevo report RUN writes anew from the journal"
 
 #: What is capped, and counted.
 BUDGETS = ("iterations", "evaluations", "calls", "tokens", "cost_usd", "seconds")
@@ -153,9 +156,14 @@ def read_result(path: Path) -> Result:
     try:
         result = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read as a result: {error}") from None
-    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise RunError(f"{path} is not a result of the schema {SCHEMA!r}")
+        raise RunError(f"{path} cannot be read as a result: {complaint.of_reading(error)}; {_CURE}") from None
+    if not isinstance(result, dict) or "schema" not in result:
+        raise RunError(f"{path} is no result of a run; {_CURE}")
+    if result["schema"] != SCHEMA:
+        raise RunError(
+            f"{path} has the schema {result['schema']!r}; this version of progevo reads {SCHEMA!r}:"
+            " progevo report RUN writes the result of a run anew from its journal"
+        )
     return result
 
 

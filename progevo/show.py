@@ -70,6 +70,8 @@ def result_lines(result: dict[str, Any]) -> list[str]:
         lines.insert(2, islands_line(islands))
     if found["node"] == 0:
         lines.append("nothing better than the seed was found")
+        if result["stop_reason"] == "interrupted" and not result["held_out"]["looks"]:
+            lines[-1] += ", so the test part stays closed; progevo resume goes on, and scores it in the end"
     elif gain["test"] is not None:
         word = {True: "resolved", False: "unresolved: inside its noise", None: "its noise is unknown"}[gain["resolved"]]
         error = f" ± {gain['test_se']:.5f} (standard error)" if gain["test_se"] is not None else ""

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# The set-up that scripts/demo and scripts/test share. Sourced, never run.
+# The set-up that scripts/demo and scripts/test share, and what scripts say of themselves. Sourced, never run.
 #
+#   usage ARGUMENTS  what the script says of itself at its top
 #   set_up EXTRAS    leaves a private environment in $venv, with progevo and its locked packages
 #   want_browser     in CI, installs the browser in which tests look at the page
 #
@@ -10,6 +11,18 @@
 root=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+usage() { # ARGUMENTS: prints the comment that the script begins with
+  local line
+  echo "usage: scripts/${0##*/} $1"
+  while IFS= read -r line; do
+    case $line in
+      '#!'*) ;;
+      '#'*) line=${line#'#'} && echo "${line# }" ;;
+      *) return ;;
+    esac
+  done <"$0"
+}
 
 stop() { # CODE LINE...
   local code=$1 line

@@ -156,8 +156,18 @@ def test_constants_of_the_islands_are_set_by_name(tmp_path, task):
         (["run", "era", "--task", "nothing"], "there is no task 'nothing'"),
         (["run", "annealing", "--task", "s3e1"], "the searches are era"),
         (["run", "era", "--task", "s3e1", "--speed", "9"], "No such option"),
-        (["run", "openevolve", "--task", "s3e1", "--set", "num_islands"], "--set takes NAME=VALUE"),
-        (["run", "openevolve", "--task", "s3e1", "--set", "feature_dimensions=score"], "the value as in TOML"),
+        (
+            ["run", "openevolve", "--task", "s3e1", "--set", "num_islands"],
+            "was given 'num_islands'; it takes NAME=VALUE",
+        ),
+        (["run", "era", "--task", "s3e1", "--set", "=3"], "was given '=3'; it takes NAME=VALUE"),
+        (["run", "era", "--task", "s3e1", "--set", "c_puct="], "was given 'c_puct='; it takes NAME=VALUE"),
+        (["run", "era", "--task", "s3e1", "--set", "c_puct=abc"], "text in quotes ('name=\"word\"')"),
+        (["run", "era", "--task", "s3e1", "--set", "c_puct='a'"], "c_puct is 'a'; it must be a number"),
+        (
+            ["run", "openevolve", "--task", "s3e1", "--set", "feature_dimensions=score"],
+            "the value is written as in TOML",
+        ),
         (["run", "openevolve", "--task", "s3e1", "--set", "islands=3"], "it takes population_size, archive_size"),
         (["run", "openevolve", "--task", "s3e1", "--c-puct", "3"], "does not take these constants: c_puct"),
         (["run", "era", "--task", "s3e1", "--limit", "wall_s"], "NAME=NUMBER"),
@@ -168,6 +178,14 @@ def test_constants_of_the_islands_are_set_by_name(tmp_path, task):
         (["best", "nothing"], "not a run folder"),
         (["eval", "nothing.py", "--task", "s3e1"], "cannot be read"),
         (["eval", "nothing.py"], "no task was named"),
+        (["eval", ".", "--task", "s3e1"], "the program . cannot be read: it is a folder; name a file"),
+        (["run", "s3e1"], "'s3e1' is a task, and no search: progevo run era --task s3e1"),
+        (["run", "mine.py"], "'mine.py' is a task, and no search: progevo run era --task mine.py"),
+        (["run", "era", "--task", "s3e1", "--proposer", "recorded:"], "there is no proposer 'recorded:'"),
+        (["compare"], "name runs (progevo compare RUN RUN), or --task, and a --search for each"),
+        (["compare", "--task", "s3e1", "--search", "era", "--html", "none/a.html"], "there is no folder none; make it"),
+        (["bench", "sandbox", "--plot", "none/a.png"], "there is no folder none; make it, or name another place"),
+        (["bench", "sandbox", "--plot", "a.txt"], "a.txt has no ending of a picture"),
         (["data", "get", "nothing"], "there is no task"),
         (["doctor", "--profile", "nothing"], "there is no sandbox profile"),
         (["bench", "search", "--size", "0"], "0"),
@@ -301,17 +319,80 @@ def test_an_interrupt_drains_and_leaves_a_readable_run(tmp_path, task, number):
     assert "stopping: waiting for" in err
     result = json.loads((tmp_path / "r" / "result.json").read_text())
     assert result["stop_reason"] == "interrupted"
-    assert result["best"]["test"] is not None
+    assert (result["best"]["test"] is None) == (result["best"]["node"] == 0)  # the seed alone is not worth a look
     assert result["counts"]["sandbox_lost"] == 0
 
 
 def test_a_second_interrupt_ends_at_once(tmp_path, task):
-    task.write_text(TASK.format(seed="import time\n\ndef solve(x):\n    time.sleep(1)\n    return 20 + 1\n"))
+    """While the seed runs: what is in flight is known then, and takes long enough."""
+    task.write_text(TASK.format(seed="import time\n\ndef solve(x):\n    time.sleep(15)\n    return 20 + 1\n"))
     process = start("run", "era", "--task", task, "--iterations", 500, "--out", tmp_path / "r")
-    wait_for_nodes(tmp_path / "r", 2)
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    for word in ("folder ", "stopping: waiting for 1 in flight"):
+        while word not in (line := process.stderr.readline()):
+            assert line, f"ended before it said {word!r}"
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert json.loads((tmp_path / "r" / "result.json").read_text())["stop_reason"] == "interrupted"
+    assert f"progevo resume {tmp_path / 'r'} goes on with it" in err
+    assert "Traceback" not in err
+    *others, last = (json.loads(line) for line in (tmp_path / "r" / "journal.jsonl").read_text().splitlines())
+    assert [event["event"] for event in others] == ["started"]
+    assert (last["event"], last["stop_reason"]) == ("ended", "interrupted")
+
+
+def test_what_the_gate_says_of_a_whole_text_names_no_line(tmp_path, task):
+    file = tmp_path / "one.py"
+    for source, told in [
+        (b"", "gate_refused: the program is empty; define a function 'solve'\n"),
+        (b"x = 1\n", "gate_refused: the program does not define 'solve'; define it at the top level\n"),
+    ]:
+        file.write_bytes(source)
+        code, out, _ = progevo("eval", file, "--task", task)
+        assert (code, out) == (1, told)
+
+
+def test_a_program_that_is_no_utf_8_is_named_with_its_byte(tmp_path, task):
+    file = tmp_path / "one.py"
+    file.write_bytes(b"def solve(x):\n    return '\xe9'\n")
+    code, out, err = progevo("eval", file, "--task", task)
+    assert (code, out) == (2, "")
+    assert f"{file} cannot be read: it is not UTF-8 text (byte 0xe9 in line 2); save it as UTF-8" in err
+
+
+def test_where_no_browser_opens_the_page_is_named(run_folder):
+    env = {**os.environ, "BROWSER": "false", "PATH": os.path.dirname(sys.executable)}
+    code, out, err = progevo("report", run_folder, "--open", env=env)
+    assert code == 0
+    assert f"page      {run_folder / 'report.html'}" in out
+    assert f"no browser could be opened on this machine; open {run_folder / 'report.html'} in one yourself" in err
+    assert f"progevo view {run_folder}" in err
+
+
+def test_files_of_another_version_or_damaged_say_what_to_do(run_folder):
+    result, journal = run_folder / "result.json", run_folder / "journal.jsonl"
+    text, lines = result.read_text(), journal.read_bytes()
+    for wrong, told in [
+        (text.replace("progevo.result/1", "progevo.result/2"), "progevo report RUN writes the result of a run anew"),
+        ("{", "name a run folder or its result.json"),
+        ("[1]", "is no result of a run"),
+    ]:
+        result.write_text(wrong)
+        code, out, err = progevo("show", run_folder)
+        assert (code, out) == (2, "")
+        assert str(result) in err
+        assert told in err
+    assert progevo("report", run_folder)[0] == 0  # which is what they say
+    assert result.read_text() == text
+    journal.write_bytes(lines.replace(b"progevo.journal/1", b"progevo.journal/9", 1))
+    assert "read it with the version that wrote it" in progevo("show", run_folder, 0)[2]
+    journal.write_bytes(lines + b"garbage\n")
+    code, _, err = progevo("report", run_folder)
+    assert code == 2
+    assert f"line {lines.count(bytes([10])) + 1}, is damaged" in err
+    assert "cut the file off before that line, and progevo resume goes on from there" in err
+    journal.write_bytes(lines)
+    assert progevo("resume", run_folder)[0] == 0
+    journal.write_bytes(b"")
+    code, out, err = progevo("export", run_folder)
+    assert (code, out) == (2, "")
+    assert "holds a journal without a start" in err

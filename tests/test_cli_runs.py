@@ -163,9 +163,25 @@ def test_wrong_use_of_resume_and_compare_ends_with_2_and_a_word(tmp_path, task):
         (("resume", folder, "--iterations", "3"), "takes +N"),
         (("resume", folder, "--allow-drift", "data"), "which has not changed"),
         (("replay", folder, "--rescore", "0"), "at least 1"),
-        (("compare",), "no task was named"),
+        (("resume", folder / "journal.jsonl"), f"it is a file of the run {folder}: name that folder"),
+        (("compare", folder, folder), "a run is named twice"),
+        (("compare", folder, tmp_path), "there is no such file; name a run folder or its result.json"),
+        (("compare", task), "it is not JSON"),
+        (("compare", "--task", task, "--search", "era", "--seeds", 0), "--seeds is 0; it must be at least 1"),
+        (
+            ("compare", "--task", task, "--search", "era", "--search", "era"),
+            "was given era, era; name each search once",
+        ),
+        (("compare", "--task", task, "--search", "era", "--out", folder), f"{folder} holds a run of its own"),
+        (("run", "era", "--task", task, "--out", task), f"{task} is no folder; name another one with --out"),
+        (("run", "era", "--task", task, "--out", task / "x"), f"{task} is no folder; name another one with --out"),
+        (("best", folder, "--out", ""), "it is a folder; name a file"),
+        (("best", folder, "--out", tmp_path / "none" / "b.py"), f"there is no folder {tmp_path / 'none'}; make it"),
+        (("best", folder, "--out", task / "b.py"), f"{task} is no folder; name another place"),
+        (("export", folder, "--out", tmp_path), f"{tmp_path} cannot be written: it is a folder; name a file"),
+        (("plot", folder, "--out", tmp_path / "none" / "p.png"), f"there is no folder {tmp_path / 'none'}; make it"),
         (("compare", folder, "--seeds", "3"), "not both"),
-        (("compare", "--task", task), "--search names each search"),
+        (("compare", "--task", task), "add --search NAME"),
         (("compare", "--task", task, "--search", "greedy", "--search", "nope", "--out", tmp_path / "none"), "'nope'"),
         (("run", "era", "--task", task, "--max-minutes", "-1"), "max_minutes is -1"),
         (("run", "era", "--task", task, "--schedule", "chaos", "--out", tmp_path / "x"), "the schedules are"),
@@ -242,3 +258,57 @@ def test_searches_are_compared_at_equal_budgets(tmp_path, task):
     assert "evaluations 6" in err
     assert "evaluations 4" in err
     assert os.listdir(tmp_path / "c") != []
+
+
+#: A task whose score sends the signals that the file `trap` names, once the run in a folder that it names has begun.
+TRAPPED = TASK.replace(
+    "def score(split, found):\n",
+    """
+import os
+import signal
+from pathlib import Path
+
+def score(split, found):
+    trap = Path(__file__).with_name("trap")
+    if trap.exists():
+        folder, *names = trap.read_text().splitlines()
+        if Path(folder).exists():
+            trap.unlink()
+            for name in names:
+                os.kill(os.getpid(), getattr(signal, name))
+""",
+)
+
+
+@pytest.mark.parametrize("signals", [["SIGINT"], ["SIGINT", "SIGTERM"]])
+def test_a_comparison_that_is_interrupted_says_what_is_kept_and_goes_on(tmp_path, task, signals):
+    task.write_text(TRAPPED)
+    out = tmp_path / "c"
+    (tmp_path / "trap").write_text("\n".join([str(out / "greedy_seed0"), *signals]))
+    settings = ("compare", "--task", task, "--search", "best_of_n", "--search", "greedy", "--seeds", 1, "--out", out)
+    code, shown, err = progevo(*settings, "--iterations", 4)
+    assert (code, shown) == (130, ""), err
+    assert "1 of 2 runs are finished" in err
+    assert f"the same command with --out {out} goes on" in err
+    assert "Traceback" not in err
+    kept = (out / "best_of_n_seed0" / "journal.jsonl").read_bytes()
+    code, _, err = progevo(*settings, "--iterations", 5)
+    assert code == 2
+    assert "by other settings (iterations 4 there, 5 here)" in err
+    code, shown, err = progevo(*settings, "--iterations", 4, "--json")
+    assert code == 0, err
+    found = json.loads(shown)
+    assert [(row["name"], row["seeds"]) for row in found["rows"]] == [("best_of_n", 1), ("greedy", 1)]
+    assert (out / "best_of_n_seed0" / "journal.jsonl").read_bytes() == kept
+
+
+def test_every_run_of_a_comparison_takes_its_own_config_again(tmp_path, task):
+    code, _, err = progevo(
+        "compare", "--task", task, "--search", "era", "--search", "greedy", "--seeds", 2, "--iterations", 1,
+        "--out", tmp_path / "c",
+    )  # fmt: skip
+    assert code == 0, err
+    for search in ("era", "greedy"):
+        for seed in (0, 1):
+            config = tomllib.loads((tmp_path / "c" / f"{search}_seed{seed}" / "config.toml").read_text())
+            assert (config["search"], config["seed"]) == (search, seed)

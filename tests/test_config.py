@@ -44,7 +44,14 @@ def test_constants_of_a_search_come_from_their_table_and_from_flags(tmp_path):
         ('task = "toy"\n[limits]\ncpu_s = 1.5', "whole number"),
         ('task = "toy"\nlimits = 3', "must be a table"),
         ('task = "toy"\nconstants = 3', "must be a table"),
-        ("task = ", "cannot be read"),
+        ("task = ", "run.toml cannot be read: it is not TOML: Invalid value"),
+        ('task = "toy"\niterations = "many"', "run.toml: iterations is 'many'; it must be a whole number$"),
+        ('task = "toy"\nmodel = [1]', "run.toml: model holds a whole number, where it must be text$"),
+        ('task = "toy"\nmodel = "a"\nedit = "x"', "run.toml: edit is 'x'; it must be full or diff$"),
+        ('task = "toy"\n[limits]\nwall_s = "x"', "run.toml: limits holds text, where it must be a number$"),
+        ('task = "toy"\nitertions = 3', "run.toml: unknown settings: itertions; did you mean iterations"),
+        ('task = "toy"\nseed = -1', "run.toml: seed is -1; it must be at least 0$"),
+        ("iterations = 3", "run.toml: no task was named"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, text, word):
@@ -55,8 +62,26 @@ def test_what_is_wrong_is_named(tmp_path, text, word):
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match=r"none.toml cannot be read: there is no such file$"):
         read_settings(tmp_path / "none.toml", {"task": "toy"})
+    with pytest.raises(ConfigError, match=r"cannot be read: it is a folder; name a file$"):
+        read_settings(tmp_path, {"task": "toy"})
+    (tmp_path / "latin.toml").write_bytes(b'task = "toy"\n# \xe9\n')
+    with pytest.raises(ConfigError, match=r"not UTF-8 text \(byte 0xe9 in line 2\); save it as UTF-8$"):
+        read_settings(tmp_path / "latin.toml", {})
+
+
+def test_the_file_is_named_where_the_fault_is_in_it_or_goes_with_it(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('task = "toy"\nmodel = "a"\n')
+    for flags, told in [
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"proposer": "mutate"}, f"asks no model; leave out --model or --proposer (with the settings of {file})"),
+    ]:
+        with pytest.raises(ConfigError) as refusal:
+            read_settings(file, flags)
+        assert str(refusal.value).endswith(told)
+        assert not str(refusal.value).startswith(str(file))
 
 
 def test_every_limit_can_be_changed_and_keeps_its_type():

@@ -301,17 +301,20 @@ class StopAt(Silence):
 
     def __init__(self, node: int | None = None, *, testing: bool = False) -> None:
         self.node, self.at_testing, self.stop, self.said = node, testing, threading.Event(), 0
+        self.tested, self.heard = 0, threading.Event()
 
     def told(self, node, best):
         if node.index == self.node:
             self.stop.set()
 
     def testing(self, best):
+        self.tested += 1
         if self.at_testing:
             self.stop.set()
 
     def stopping(self, in_flight):
         self.said += 1
+        self.heard.set()
 
 
 def test_a_drained_run_goes_on_where_it_stopped(tmp_path):
@@ -347,6 +350,64 @@ def test_a_stop_during_held_out_scoring_is_heard_and_what_is_left_is_scored_late
     assert again["stop_reason"] == "iterations"
     assert again["best"]["test"] == pytest.approx(6.015)
     assert sorted(read_run(tmp_path / "r").tested) == [0, 1]
+
+
+@pytest.mark.parametrize("node", [0, 2])
+def test_a_stop_before_anything_better_than_the_seed_is_no_look_at_the_held_out_part(tmp_path, node):
+    """There is no gain to score yet, and a look would raise the bar for the one that comes later."""
+    progress = StopAt(node)
+    result = run(
+        task(),
+        proposer=numbers(-1, -2, -3, 5, 6),
+        sandbox=StandIn(),
+        iterations=5,
+        out=tmp_path / "r",
+        progress=progress,
+        stop=progress.stop,
+    )
+    assert (result["stop_reason"], len(read_run(tmp_path / "r").nodes)) == ("interrupted", node + 1)
+    assert (result["held_out"], progress.tested) == ({"looks": 0, "evaluations": 0}, 0)
+    assert (result["best"]["node"], result["best"]["test"], result["seed_program"]["test"]) == (0, None, None)
+    assert result["gain"]["test"] is None
+    again = resume(tmp_path / "r", task(), proposer=numbers(-1, -2, -3, 5, 6), sandbox=StandIn())
+    assert (again["stop_reason"], again["held_out"]) == ("iterations", {"looks": 1, "evaluations": 2})
+    assert (again["best"]["node"], again["best"]["test"]) == (5, pytest.approx(5.015))
+
+
+def test_a_stop_with_something_better_than_the_seed_has_its_result_scored(tmp_path):
+    progress = StopAt(1)
+    settings = {"proposer": numbers(5, 1), "sandbox": StandIn(), "iterations": 2, "out": tmp_path / "r"}
+    result = run(task(), progress=progress, stop=progress.stop, **settings)
+    assert (result["stop_reason"], result["held_out"]["looks"]) == ("interrupted", 1)
+    assert result["best"]["test"] == pytest.approx(6.015)
+
+
+def test_a_run_that_ends_by_itself_without_a_better_one_scores_its_seed(tmp_path):
+    result = run(task(), proposer=numbers(-1), sandbox=StandIn(), iterations=1, out=tmp_path / "r")
+    assert (result["stop_reason"], result["held_out"]["looks"]) == ("iterations", 1)
+    assert result["seed_program"]["test"] is not None
+
+
+def test_a_stop_while_the_seed_runs_is_said_at_once(tmp_path):
+    progress = StopAt()
+
+    class Waits(StandIn):
+        def run(self, job, /):
+            progress.stop.set()
+            assert progress.heard.wait(60)
+            return super().run(job)
+
+    result = run(
+        task(),
+        proposer=numbers(5),
+        sandbox=Waits(),
+        iterations=3,
+        out=tmp_path / "r",
+        progress=progress,
+        stop=progress.stop,
+    )
+    assert (result["stop_reason"], len(read_run(tmp_path / "r").nodes)) == ("interrupted", 1)
+    assert result["held_out"]["looks"] == 0
 
 
 def test_more_iterations_go_on_as_if_they_had_been_asked_for_at_first(tmp_path):

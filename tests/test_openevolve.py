@@ -393,3 +393,47 @@ def test_a_pair_is_the_task(tmp_path):
     assert done.exit_code == 2
     assert "leave out --task" in done.output
     assert Path(files[0]).exists() is False
+
+
+HEAD = "import math\n\nSCALE = 2.0\n\n# EVOLVE-BLOCK-START\n"
+INSIDE = "def inner(x):\n    return 3 * x + 1\n"
+TAIL = "# EVOLVE-BLOCK-END\n\ndef value():\n    return SCALE * inner(4.0) + 5\n"
+VALUE = LOAD + "def evaluate(path):\n    return {'combined_score': float(load(path).value())}\n"
+
+
+@pytest.mark.parametrize("proposer", ["mutate", "recorded"])
+def test_what_lies_outside_the_markers_of_a_pair_stays_to_the_byte_whoever_proposes(tmp_path, proposer):
+    whole = HEAD.replace("2.0", "9.0") + INSIDE.replace("3", "7") + TAIL.replace("5", "50")
+    replies = [
+        f"```python\n{text}```" for text in (whole, INSIDE.replace("1", "2"), HEAD + INSIDE.replace("x", "y") + TAIL)
+    ]
+    (tmp_path / "replies.jsonl").write_text("".join(f"{json.dumps({'content': text})}\n" for text in replies))
+    (tmp_path / "program.py").write_text(HEAD + INSIDE + TAIL)
+    (tmp_path / "evaluator.py").write_text(VALUE)
+    word = proposer if proposer == "mutate" else f"recorded:{tmp_path / 'replies.jsonl'}"
+    files = [str(tmp_path / name) for name in ("program.py", "evaluator.py")]
+    flags = ["--proposer", word, "--iterations", "3", "--out", str(tmp_path / "run")]
+    found = CliRunner().invoke(main, ["run", "era", "--openevolve", *files, *flags])
+    assert found.exit_code == 0, found.output
+    programs = [path.read_text() for path in (tmp_path / "run" / "programs").iterdir()]
+    assert len(programs) > 1
+    for text in programs:
+        assert text.startswith(HEAD)
+        assert text.endswith(TAIL)
+    if proposer == "recorded":
+        assert {text[len(HEAD) : -len(TAIL)] for text in programs} == {
+            INSIDE,
+            INSIDE.replace("3", "7"),
+            INSIDE.replace("1", "2"),
+            INSIDE.replace("x", "y"),
+        }
+
+
+def test_markers_of_a_pair_that_do_not_pair_up_are_refused_before_anything_runs(tmp_path):
+    (tmp_path / "program.py").write_text(HEAD + INSIDE)
+    (tmp_path / "evaluator.py").write_text(VALUE)
+    files = [str(tmp_path / name) for name in ("program.py", "evaluator.py")]
+    found = CliRunner().invoke(main, ["run", "era", "--openevolve", *files, "--out", str(tmp_path / "run")])
+    assert found.exit_code == 2
+    assert "the EVOLVE-BLOCK markers do not pair up (near line 6)" in found.output
+    assert not (tmp_path / "run").exists()

@@ -78,7 +78,7 @@ def test_an_option_that_is_none_or_of_another_type_is_refused(task, options, wor
 
 
 def test_a_task_without_options_says_so():
-    with pytest.raises(TaskError, match="'s3e1' has no option 'n'; it has none"):
+    with pytest.raises(TaskError, match="'s3e1' has no option 'n'; it takes none: leave it out"):
         find_domain("s3e1", options={"n": "3"})
 
 
@@ -88,7 +88,7 @@ def test_a_task_without_options_says_so():
 def test_what_states_no_plain_type_and_takes_no_keyword_alone_is_no_option(signature):
     space: dict = {}
     exec(f"from __future__ import annotations\ndef domain({signature}): ...", space)
-    with pytest.raises(TaskError, match="no option 'n'; it has none"):
+    with pytest.raises(TaskError, match="no option 'n'; it takes none: leave it out"):
         typed("mine", space["domain"], {"n": "3"})
 
 

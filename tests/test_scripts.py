@@ -346,3 +346,30 @@ def test_both_look_for_the_same_browsers(repo: Path) -> None:
     wanted = re.search(r"for name in (chromium .*); do", (repo / "scripts" / "lib.sh").read_text())
     assert wanted is not None
     assert wanted[1].split() == list(NAMES)
+
+
+@pytest.mark.parametrize("word", ["--help", "-h"])
+@pytest.mark.parametrize(("script", "told"), [("test", "go on to pytest"), ("demo", "go on to `progevo run`")])
+def test_help_prints_a_few_lines_and_sets_nothing_up(host: Host, script: str, told: str, word: str) -> None:
+    host.has(python3=PYTHON, apt_get=INSTALL)
+    host.lacks("bwrap")
+    result = host.demo(word) if script == "demo" else host.test(word)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"usage: scripts/{script} [ARGUMENT]..."
+    assert 3 <= len(lines) <= 8
+    assert told in " ".join(lines)
+    assert not any(line.startswith("#") for line in lines)
+    for name in ("venv", "pip", "pytest", "installs"):
+        assert host.record(name) == []
+
+
+def test_help_of_the_lock_prints_its_lines_and_makes_nothing(host: Host) -> None:
+    before = (host.checkout / "constraints.txt").read_bytes()
+    result = host._script("lock", "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("usage: scripts/lock PYTHON...\n")
+    nothing = host._script("lock")
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    assert nothing.stderr.startswith("usage: scripts/lock PYTHON...\n")
+    assert (host.checkout / "constraints.txt").read_bytes() == before

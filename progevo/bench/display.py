@@ -6,7 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from progevo import complaint
 from progevo.errors import ConfigError
+from progevo.files import check_place
 from progevo.types import MIB
 
 
@@ -65,15 +67,23 @@ def sandbox_lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def can_plot() -> None:
-    """Raises `ConfigError` where matplotlib is missing: for before anything has been measured."""
+def can_plot(file: Path) -> None:
+    """For before anything has been measured. Raises `ConfigError` where matplotlib is missing or does not know the
+    kind of file, `RunError` where something stands in the file's way.
+    """
     if find_spec("matplotlib") is None:
         raise ConfigError("a plot needs matplotlib; pip install 'progevo[plot]'")
+    from matplotlib.figure import Figure
+
+    kinds = Figure().canvas.get_supported_filetypes()
+    if file.suffix[1:].lower() not in kinds:
+        raise ConfigError(f"{file} has no ending of a picture; such are .png, .svg and .pdf")
+    check_place(file)
 
 
 def plot(found: dict[str, Any], file: Path) -> None:
     """Draws CPU and wall of every form, one panel a candidate. Raises `ConfigError` as `can_plot` does."""
-    can_plot()
+    can_plot(file)
     from matplotlib.figure import Figure
 
     panels: dict[str, list[dict[str, Any]]] = {}
@@ -94,8 +104,8 @@ def plot(found: dict[str, Any], file: Path) -> None:
     axes[0].legend()
     try:
         figure.savefig(file)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the plot cannot be written to {file}: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"the plot cannot be written to {file}: {complaint.of_writing(file, error)}") from None
 
 
 def _amount(limit: str, value: float | None) -> str:

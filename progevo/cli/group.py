@@ -78,14 +78,21 @@ def draining() -> Iterator[threading.Event]:
 
 
 def source_of(file: Path) -> str:
-    return bytes_of(file).decode("utf-8", "surrogateescape")
+    from progevo import complaint
+
+    try:
+        return bytes_of(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the program {file} cannot be read: {complaint.of_reading(error)}") from None
 
 
 def bytes_of(file: Path) -> bytes:
+    from progevo import complaint
+
     try:
         return file.read_bytes()
     except OSError as error:
-        raise ConfigError(f"the program {file} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"the program {file} cannot be read: {complaint.of_reading(error)}") from None
 
 
 def show(found: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:

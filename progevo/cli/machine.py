@@ -96,7 +96,7 @@ def bench_sandbox(
     if profiles:
         settings["profiles"] = profiles
     if picture is not None:
-        can_plot()
+        can_plot(picture)
     found = measure(**settings, say=lambda line: click.echo(line, err=True))
     if picture is not None:
         plot(found, picture)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from pathlib import Path
 
 import click
@@ -26,7 +27,9 @@ def report(folder: Path, opened: bool, as_json: bool) -> None:
     if opened:
         import webbrowser
 
-        webbrowser.open(page.resolve().as_uri())
+        if not webbrowser.open(page.resolve().as_uri()):
+            here = f"open {page} in one yourself, or look at it with progevo view {shlex.quote(str(folder))}"
+            click.echo(f"no browser could be opened on this machine; {here}", err=True)
 
 
 @main.command(short_help="A run's page, live.")

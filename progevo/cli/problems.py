@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from progevo.cli.group import show
-from progevo.errors import ConfigError, ProgevoError
+from progevo.errors import ConfigError, ProgevoError, RunError
 
 if TYPE_CHECKING:
     from progevo.config import Settings
@@ -77,27 +79,21 @@ def run_problems(
 ) -> None:
     """Runs each problem in a folder of its own under `out`, or goes on with it; prints and writes the summary."""
     from progevo.domain import load_task
-    from progevo.journal import FILE
     from progevo.problems import folders, run_each, summary, summary_lines, write
 
     task = chosen[0].task
     by_id = {str(each.options["problem"]): each for each in chosen}
     runs = folders(list(by_id), out)
-    if os.path.exists(out / FILE):
-        raise ConfigError(f"{out} holds a run of its own; give another --out for the runs of {len(runs)} problems")
+    check_no_run(out, len(runs))
     for name, folder in runs.items():
-        _check_same(by_id[name], folder)
+        check_same(by_id[name], folder)
 
     def one(name: str, folder: Path) -> Result:
         click.echo(f"{name}: {folder}", err=True)
         return start(by_id[name], folder)
 
-    try:
+    with going_on(out, list(runs.values())):
         results = run_each(one, list(by_id), out)
-    except (ProgevoError, SystemExit):
-        if any(os.path.exists(folder / FILE) for folder in runs.values()):
-            click.echo(f"the problems are not all run; the same command with --out {out} goes on with them", err=True)
-        raise
     found = summary(task, results, getattr(load_task(task), "summarize", None))
     if found["run"]:
         write(out, found)
@@ -106,7 +102,35 @@ def run_problems(
         raise ConfigError("no problem could be run; what each lacks is said above")
 
 
-def _check_same(settings: Settings, folder: Path) -> None:
+@contextlib.contextmanager
+def going_on(out: Path, folders: Sequence[Path]) -> Iterator[None]:
+    """Says what is kept of the runs under `out`, and how to go on with them, where not all come to their end."""
+    try:
+        yield
+    except (ProgevoError, SystemExit, KeyboardInterrupt):
+        from progevo.compare import UNFINISHED
+        from progevo.journal import FILE, read_run
+
+        finished = 0
+        for folder in folders:
+            with contextlib.suppress(RunError):
+                finished += read_run(folder).stop_reason not in UNFINISHED
+        if any(os.path.exists(folder / FILE) for folder in folders):
+            word = shlex.quote(str(out))
+            kept = f"{finished} of {len(folders)} runs are finished, and kept"
+            click.echo(f"{kept}; the same command with --out {word} goes on with the others", err=True)
+        raise
+
+
+def check_no_run(out: Path, count: int) -> None:
+    """Raises `ConfigError` where the folder for several runs is that of a run."""
+    from progevo.journal import FILE
+
+    if os.path.exists(out / FILE):
+        raise ConfigError(f"{out} holds a run of its own; give another --out for the {count} runs")
+
+
+def check_same(settings: Settings, folder: Path) -> None:
     """Raises `ConfigError` where a folder holds a run by other settings; where its candidates ran may differ."""
     from progevo.journal import FILE, read_run
 

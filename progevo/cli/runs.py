@@ -1,13 +1,11 @@
-"""Commands that run a search, or go on with one: run, resume, replay, compare."""
+"""Commands that run a search, or go on with one: run, resume, replay."""
 
 from __future__ import annotations
 
-import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,18 +13,10 @@ from progevo.cli.budgets import budget_of, budget_options, caps_of
 from progevo.cli.group import data_option, executor_option, json_option, main, show, task_option
 from progevo.cli.models import model_flags, model_options
 from progevo.cli.pairs import pair_flags, pair_options
-from progevo.cli.problems import each_problem, problem_options, run_problems, the_problem
-from progevo.cli.sessions import domain_of_settings, lead, settings_of_run
+from progevo.cli.problems import each_problem, problem_options, run_problems
+from progevo.cli.sessions import begin, begin_or_go_on, domain_of_settings, go_on, settings_of_run
 from progevo.errors import ConfigError
 from progevo.show import preview_lines, replay_lines, result_lines
-
-if TYPE_CHECKING:
-    from progevo.config import Settings
-    from progevo.domain import Domain
-
-Result = dict[str, Any]
-#: Prints a result.
-Tell = Callable[[Result], None]
 
 
 @main.command(short_help="Search for a better program.")
@@ -85,6 +75,7 @@ def run(
     from progevo.plan import new_folder
     from progevo.preview import preview
 
+    _check_search(flags["search"])
     if limits:
         flags["limits"] = dict(_limit(text) for text in limits)
     if constants:
@@ -100,54 +91,11 @@ def run(
         return
     if len(chosen) > 1:
         folder = out if out is not None else new_folder(settings.search, settings.task, settings.seed)
-        run_problems(chosen, folder, _run_or_go_on, as_json)
+        run_problems(chosen, folder, begin_or_go_on, as_json)
         return
     domain = domain_of_settings(chosen[0])
     folder = out if out is not None else new_folder(settings.search, domain.name, settings.seed)
-    _run(chosen[0], domain, folder, lambda result: show(result, as_json, lambda: result_lines(result)))
-
-
-def _run(settings: Settings, domain: Domain, folder: Path, tell: Tell) -> Result:
-    from progevo.run import run as start
-
-    budget = budget_of(settings)
-    return lead(
-        settings,
-        domain,
-        budget,
-        folder,
-        lambda **session: start(
-            domain,
-            search=settings.search,
-            constants=settings.constants,
-            budget=budget,
-            workers=settings.workers,
-            schedule=settings.schedule,
-            seed=settings.seed,
-            repeats=settings.repeats,
-            acceptance=settings.acceptance,
-            top=settings.top,
-            sandbox=settings.sandbox,
-            executor=settings.executor,
-            out=folder,
-            settings=settings.given(),
-            **session,
-        ),
-        tell,
-    )
-
-
-def _run_or_go_on(settings: Settings, folder: Path) -> Result:
-    """One problem of several: a run that is finished stays, one that was cut short goes on."""
-    from progevo.compare import UNFINISHED
-    from progevo.journal import FILE, read_run
-    from progevo.run import report
-
-    if not os.path.exists(folder / FILE):
-        return _run(settings, domain_of_settings(settings), folder, lambda result: None)
-    if read_run(folder).stop_reason not in UNFINISHED:
-        return report(folder)
-    return _resume(settings, folder, lambda result: None)
+    begin(chosen[0], domain, folder, lambda result: show(result, as_json, lambda: result_lines(result)))
 
 
 @main.command(short_help="Go on with a run.")
@@ -184,7 +132,7 @@ def resume(
         settings = replace(settings, base_url=base_url)
     if executor is not None:
         settings = replace(settings, executor=executor)
-    _resume(
+    go_on(
         settings,
         folder,
         lambda result: show(result, as_json, lambda: result_lines(result)),
@@ -192,42 +140,6 @@ def resume(
         caps=caps_of(caps),
         allowed=allowed,
         workers=workers,
-    )
-
-
-def _resume(
-    settings: Settings,
-    folder: Path,
-    tell: Tell,
-    *,
-    more: int = 0,
-    caps: Mapping[str, Any] = MappingProxyType({}),
-    allowed: Sequence[str] = (),
-    workers: int | None = None,
-) -> Result:
-    from dataclasses import replace
-
-    from progevo.journal import read_run
-    from progevo.run import resume as go_on
-
-    domain = domain_of_settings(settings)
-    return lead(
-        settings,
-        domain,
-        replace(read_run(folder).budget, **caps),
-        folder,
-        lambda **session: go_on(
-            folder,
-            domain,
-            more=more,
-            budget=caps,
-            workers=workers,
-            allow_drift=allowed,
-            sandbox=settings.sandbox,
-            executor=settings.executor,
-            **session,
-        ),
-        tell,
     )
 
 
@@ -257,83 +169,16 @@ def replay(folder: Path, count: int | None, task: str | None, data: Path | None,
     sys.exit(1 if found["differences"] or any(row["same"] is False for row in rows) else 0)
 
 
-@main.command(short_help="Searches at equal budgets.")
-@click.argument("folders", metavar="[RUN]...", nargs=-1, type=click.Path(path_type=Path))
-@task_option
-@click.option("--search", "searches", multiple=True, help="A search to run and compare; given again for each.")
-@click.option("--seeds", type=int, help="Seeds 0, 1, ... for each search.  [default: 3]")
-@click.option("--iterations", type=int, help="Candidates to propose in each run.  [default: 40]")
-@click.option("--max-evaluations", type=int, help="Candidates run in the sandbox, the same for each run.")
-@click.option("--workers", type=int, help="Candidates in flight at a time.  [default: 1]")
-@click.option("--schedule", help="serial, ordered, sync or async.")
-@click.option("--proposer", help="Who writes candidates.  [default: mutate]")
-@executor_option
-@click.option("--out", type=click.Path(path_type=Path), help="Where the runs go.  [default: under runs/]")
-@click.option("--html", type=click.Path(path_type=Path), help="Also write the comparison as a page.")
-@problem_options
-@data_option
-@json_option
-def compare(
-    folders: tuple[Path, ...],
-    task: str | None,
-    searches: tuple[str, ...],
-    seeds: int | None,
-    out: Path | None,
-    html: Path | None,
-    as_json: bool,
-    **flags: Any,
-) -> None:
-    """Compare finished runs (RUN...), or run searches for it (--task T --search A --search B --seeds K).
+def _check_search(word: str | None) -> None:
+    """Raises `ConfigError` for a task where a search belongs, which is what people type first."""
+    from progevo.domain import is_task
+    from progevo.search.catalogue import SEARCHES
 
-    Median and spread over seeds, and paired differences. Unequal budgets are refused.
-    """
-    from progevo.compare import compare as measure
-    from progevo.compare import compare_lines
-
-    given = [name for name, value in flags.items() if value is not None]
-    if folders and (task or searches or seeds is not None or out or given):
-        raise ConfigError("compare takes runs that are there, or --task and --search to make them, not both")
-    made = folders or tuple(_runs_to_compare(task, searches, 3 if seeds is None else seeds, out, flags))
-    found = measure(made)
-    if html is not None:
-        from progevo.compare import named
-        from progevo.report.comparison import write_comparison
-
-        write_comparison(html, found, named(made))
-    show(found, as_json, lambda: compare_lines(found))
-
-
-def _runs_to_compare(
-    task: str | None, searches: tuple[str, ...], seeds: int, out: Path | None, flags: dict[str, Any]
-) -> list[Path]:
-    from progevo.compare import run_all
-    from progevo.config import read_settings
-    from progevo.plan import new_folder
-    from progevo.run import run as start
-    from progevo.search.catalogue import make_search
-
-    flags["data"] = str(flags["data"]) if flags["data"] is not None else None
-    settings = the_problem(read_settings(None, {**flags, "task": task}))
-    for search in searches:  # a wrong word ends the comparison before the first run, not after it
-        make_search(search, {}, 0)
-    domain = domain_of_settings(settings)
-
-    def one(search: str, seed: int, folder: Path) -> None:
-        click.echo(f"{search}, seed {seed}: {folder}", err=True)
-        start(
-            domain,
-            search=search,
-            proposer=settings.chosen_proposer,
-            budget=budget_of(settings),
-            workers=settings.workers,
-            schedule=settings.schedule,
-            seed=seed,
-            executor=settings.executor,
-            out=folder,
-            settings=settings.given(),
+    if word is not None and word not in SEARCHES and is_task(word):
+        raise ConfigError(
+            f"{word!r} is a task, and no search: progevo run era --task {shlex.quote(word)}; the searches are"
+            f" {', '.join(SEARCHES)}"
         )
-
-    return run_all(one, searches, seeds, out or new_folder("compare", domain.name, 0))
 
 
 def _more(text: str | None) -> int:
@@ -355,11 +200,13 @@ def _limit(text: str) -> tuple[str, float]:
 def _constant(text: str) -> tuple[str, Any]:
     import tomllib
 
-    name, _, value = text.partition("=")
+    name, equals, value = text.partition("=")
+    if not name or not equals or not value.strip():
+        raise ConfigError(f"--set was given {text!r}; it takes NAME=VALUE, such as --set population_size=500")
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         raise ConfigError(
-            "--set takes NAME=VALUE, the value as in TOML, such as population_size=500 or"
-            f""" 'feature_dimensions=["complexity", "score"]'; it was given {text!r}"""
+            f"--set was given {text!r}; the value is written as in TOML: a number as it is (population_size=500), text"
+            """ in quotes ('name="word"'), a list in brackets ('feature_dimensions=["complexity", "score"]')"""
         ) from None

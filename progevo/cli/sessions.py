@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from progevo.cli.budgets import budget_of
 from progevo.cli.group import draining
 from progevo.cli.pairs import pair_domain
 from progevo.cli.problems import the_problem
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from progevo.domain import Domain
 
 Result = dict[str, Any]
+#: Prints a result.
+Tell = Callable[[Result], None]
 
 
 def lead(
@@ -27,7 +32,7 @@ def lead(
     budget: Budget,
     folder: Path,
     start: Callable[..., Result],
-    tell: Callable[[Result], None],
+    tell: Tell,
 ) -> Result:
     """Opens a run's proposer, shows progress, hears interrupts, tells its result, writes a page, and exits with 130
     where it was interrupted.
@@ -62,6 +67,87 @@ def lead(
     if not whole:
         sys.exit(130)
     return result
+
+
+def begin(settings: Settings, domain: Domain, folder: Path, tell: Tell) -> Result:
+    """A new run, led to its end."""
+    from progevo.run import run as start
+
+    budget = budget_of(settings)
+    return lead(
+        settings,
+        domain,
+        budget,
+        folder,
+        lambda **session: start(
+            domain,
+            search=settings.search,
+            constants=settings.constants,
+            budget=budget,
+            workers=settings.workers,
+            schedule=settings.schedule,
+            seed=settings.seed,
+            repeats=settings.repeats,
+            acceptance=settings.acceptance,
+            top=settings.top,
+            sandbox=settings.sandbox,
+            executor=settings.executor,
+            out=folder,
+            settings=settings.given(),
+            **session,
+        ),
+        tell,
+    )
+
+
+def go_on(
+    settings: Settings,
+    folder: Path,
+    tell: Tell,
+    *,
+    more: int = 0,
+    caps: Mapping[str, Any] = MappingProxyType({}),
+    allowed: Sequence[str] = (),
+    workers: int | None = None,
+) -> Result:
+    """A run that is there, led to its end."""
+    from dataclasses import replace
+
+    from progevo.journal import read_run
+    from progevo.run import resume
+
+    domain = domain_of_settings(settings)
+    return lead(
+        settings,
+        domain,
+        replace(read_run(folder).budget, **caps),
+        folder,
+        lambda **session: resume(
+            folder,
+            domain,
+            more=more,
+            budget=caps,
+            workers=workers,
+            allow_drift=allowed,
+            sandbox=settings.sandbox,
+            executor=settings.executor,
+            **session,
+        ),
+        tell,
+    )
+
+
+def begin_or_go_on(settings: Settings, folder: Path) -> Result:
+    """One run of several: one that is finished stays, one that was cut short goes on."""
+    from progevo.compare import UNFINISHED
+    from progevo.journal import FILE, read_run
+    from progevo.run import report
+
+    if not os.path.exists(folder / FILE):
+        return begin(settings, domain_of_settings(settings), folder, lambda result: None)
+    if read_run(folder).stop_reason not in UNFINISHED:
+        return report(folder)
+    return go_on(settings, folder, lambda result: None)
 
 
 def settings_of_run(folder: Path, task: str | None, data: Path | None) -> Settings:

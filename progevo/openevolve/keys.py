@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from progevo import complaint
 from progevo.errors import ConfigError
 
 #: Key there -> setting here, in dotted paths. What starts with `pair` is about the pair itself, not a setting.
@@ -74,7 +75,7 @@ def read_keys(file: Path, drop: Sequence[str]) -> dict[str, Any]:
     try:
         table = yaml.safe_load(file.read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"the configuration {file} cannot be read: {error}") from None
+        raise ConfigError(f"the configuration {file} cannot be read: {complaint.of_reading(error)}") from None
     if not isinstance(table, dict):
         raise ConfigError(f"the configuration {file} must be a table of keys, as OpenEvolve's are")
     values = flat(table)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from progevo import complaint
 from progevo.domain import SEARCH, Domain, Stage
 from progevo.errors import BadOutput, ConfigError, TaskError
 from progevo.openevolve.keys import read_keys
@@ -208,4 +209,4 @@ def read_text(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except (OSError, ValueError) as error:
-        raise TaskError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise TaskError(f"{file} cannot be read: {complaint.of_reading(error)}") from None

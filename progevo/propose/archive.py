@@ -154,7 +154,10 @@ def _read(text: bytes, step: int | None, where: str) -> Recorded:
             request=facts.get("request"),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ConfigError(f"{where}: no recorded reply ({type(error).__name__}: {error})") from None
+        raise ConfigError(
+            f"{where}: no recorded reply ({type(error).__name__}: {error}); a line of such a file is like"
+            ' {"content": "the text of a reply"} (docs/recorded-replies.md)'
+        ) from None
 
 
 def _body(facts: Mapping[str, Any]) -> bytes:

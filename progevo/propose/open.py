@@ -49,7 +49,7 @@ def open_proposer(
         return Mutate(moves=domain.moves, entrypoint=domain.entrypoint)
     if word == "llm":
         return _open_llm(domain, llm, budget, archive, folder, say)
-    if word.startswith(RECORDED):
+    if word.startswith(RECORDED) and word != RECORDED:
         from progevo.propose.archive import Archive, read_recording
         from progevo.propose.recorded import Replay
 
@@ -61,7 +61,9 @@ def open_proposer(
             archive=Archive(archive),
             edit=llm.edit == "diff",
         )
-    raise ConfigError(f"there is no proposer {word!r}; the proposers are mutate, llm and recorded:FILE")
+    raise ConfigError(
+        f"there is no proposer {word!r}; the proposers are mutate, llm (with --model NAME) and recorded:FILE"
+    )
 
 
 def _open_llm(

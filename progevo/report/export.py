@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from progevo.errors import ConfigError
+from progevo import complaint
+from progevo.errors import ConfigError, RunError
 from progevo.files import write_file
 from progevo.report.reading import Reading, read
 from progevo.twins import no_op
@@ -24,7 +25,12 @@ FORMATS = ("jsonl", "csv", "parquet")
 
 
 def rows(reading: Reading) -> list[dict[str, Json]]:
-    """One row a node: values in the task's metric, `None` for what is not known, metrics under one key."""
+    """One row a node: values in the task's metric, `None` for what is not known, metrics under one key.
+
+    Raises `RunError` where nothing was run.
+    """
+    if reading.record.start is None:
+        raise RunError(f"{reading.record.folder} holds a journal without a start: nothing was run there")
     return [_row(reading, node) for node in reading.record.nodes]
 
 
@@ -132,4 +138,4 @@ def _parquet(folder: Path, out: Path | None) -> None:
     try:
         to_dataframe(folder).to_parquet(out)
     except OSError as error:
-        raise ConfigError(f"{out} cannot be written: {error}") from None
+        raise ConfigError(f"{out} cannot be written: {complaint.of_writing(out, error)}") from None

@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from progevo import complaint
 from progevo.errors import ConfigError
 from progevo.report.header import number, title
 from progevo.report.reading import Reading, read
@@ -34,7 +35,9 @@ def plot(folder: Path, file: Path) -> None:
     draw(reading, figure.subplots())
     try:
         figure.savefig(file, dpi=160)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(f"the plot cannot be written to {file}: {complaint.of_writing(file, error)}") from None
+    except ValueError as error:
         raise ConfigError(f"the plot cannot be written to {file}: {error}") from None
 
 

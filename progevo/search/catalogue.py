@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from progevo import complaint
 from progevo.errors import ConfigError
 from progevo.search import Search
 from progevo.search.flat_puct import FlatPuct, FlatPuctConstants
@@ -50,4 +51,5 @@ def make_search(name: str, constants: Mapping[str, Any], seed: int) -> Search:
     try:
         return entry.make(msgspec.convert(dict(constants), entry.constants), seed)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"the constants of the search {name!r} are not well formed: {error}") from None
+        wrong = complaint.of_value(error, constants, entry.constants)
+        raise ConfigError(f"a constant of the search {name!r} is wrong: {wrong}") from None

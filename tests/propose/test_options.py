@@ -259,7 +259,7 @@ def test_a_dry_run_asks_nobody_and_writes_nothing(tmp_path, task, progevo):
         (["--model", "m=0"], "weight above 0"),
         (["--model", "m", "--proposer", "mutate"], "asks no model"),
         (["--proposer", "llm"], "--model NAME"),
-        (["--proposer", "oracle"], "the proposers are mutate, llm and recorded:FILE"),
+        (["--proposer", "oracle"], "the proposers are mutate, llm (with --model NAME) and recorded:FILE"),
         (["--proposer", "recorded:nothing"], "cannot be read"),
         (["--model", "m", "--base-url", "localhost:8080"], "is none"),
         (["--model", "m", "--base-url", "http://me:secret@host/v1"], "OPENAI_API_KEY"),

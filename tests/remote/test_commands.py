@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from progevo.cli import main
-from progevo.cli.problems import _check_same
+from progevo.cli.problems import check_same
 from progevo.config import settings_of
 from progevo.errors import ConfigError
 from progevo.journal import read_run
@@ -80,6 +80,6 @@ def test_problems_may_go_on_elsewhere_but_not_by_other_settings(tmp_path):
     folder = tmp_path / "r"
     assert progevo("run", "--task", TASK, "--iterations", 1, "--out", folder)[0] == 0
     settings = settings_of(read_run(folder).start.settings)
-    _check_same(replace(settings, executor=THERE), folder)
+    check_same(replace(settings, executor=THERE), folder)
     with pytest.raises(ConfigError, match="holds a run by other settings"):
-        _check_same(replace(settings, seed=1), folder)
+        check_same(replace(settings, seed=1), folder)

@@ -26,7 +26,12 @@ def copy(wandered, tmp_path):
 
 def test_report_writes_the_page_and_opens_it_when_asked(copy, monkeypatch):
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", opened.append)
+
+    def opens(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", opens)
     found = CliRunner().invoke(main, ["report", str(copy)])
     assert (found.exit_code, opened) == (0, [])
     assert f"page      {copy / 'report.html'}" in found.output
