@@ -342,11 +342,16 @@ def _above_0(name: str, value: float | None) -> None:
 
 
 def _constants(table: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The table `[constants]` and, before it, flags; `c_puct` may also stand outside the table."""
+    """The table `[constants]` and, before it, flags; `c_puct` may also stand outside the table, but not in both."""
     merged: dict[str, Any] = {}
     for source in (table, given):
-        merged.update(_table(source, "constants"))
+        constants = _table(source, "constants")
+        merged.update(constants)
         if C_PUCT in source:
+            if constants.get(C_PUCT, source[C_PUCT]) != source[C_PUCT]:
+                raise ConfigError(
+                    f"{C_PUCT} is {source[C_PUCT]} by itself and {constants[C_PUCT]} among the constants; give it once"
+                )
             merged[C_PUCT] = source[C_PUCT]
     return merged
 

@@ -172,6 +172,12 @@ def test_constants_of_the_islands_are_set_by_name(tmp_path, task):
         (["run", "openevolve", "--task", "s3e1", "--c-puct", "3"], "does not take these constants: c_puct"),
         (["run", "era", "--task", "s3e1", "--limit", "wall_s"], "NAME=NUMBER"),
         (["run", "era", "--task", "s3e1", "--limit", "speed=3"], "there is no limit"),
+        (
+            ["run", "era", "--task", "s3e1", "--limit", "wall_s=3", "--limit", "cpu_s=2", "--limit", "wall_s=4"],
+            "--limit was given wall_s twice, as 3.0 and as 4.0",
+        ),
+        (["run", "era", "--task", "s3e1", "--set", "c_puct=1", "--set", "c_puct=2"], "--set was given c_puct twice"),
+        (["run", "era", "--task", "s3e1", "--set", "c_puct=3", "--c-puct", "2"], "is 2.0 by itself and 3 among"),
         (["run", "era", "--task", "s3e1", "--data", "nothing.csv"], "nothing.csv"),
         (["run", "era", "--task", "s3e1", "--limit", "memory_bytes=1e6"], "needs at least 536870912"),
         (["show", "nothing"], "nothing"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,9 @@ def run(
 
     _check_search(flags["search"])
     if limits:
-        flags["limits"] = dict(_limit(text) for text in limits)
+        flags["limits"] = _once("--limit", map(_limit, limits))
     if constants:
-        flags["constants"] = dict(_constant(text) for text in constants)
+        flags["constants"] = _once("--set", map(_constant, constants))
     flags["data"] = str(flags["data"]) if flags["data"] is not None else None
     beneath, config = pair_flags(flags, config)
     settings = read_settings(config, model_flags(flags), beneath)
@@ -187,6 +188,15 @@ def _more(text: str | None) -> int:
     if not (text.startswith("+") and text[1:].isdigit()):
         raise ConfigError(f"--iterations of resume takes +N, so many more than the run had; it was given {text!r}")
     return int(text[1:])
+
+
+def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ConfigError(f"{option} was given {name} twice, as {found[name]!r} and as {value!r}; give it once")
+        found[name] = value
+    return found
 
 
 def _limit(text: str) -> tuple[str, float]:

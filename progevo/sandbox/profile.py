@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from progevo import complaint
 from progevo.errors import ConfigError
 from progevo.types import Job, Limits
 
@@ -94,7 +95,7 @@ def load_profile(name: str) -> Profile:
     except FileNotFoundError:
         raise ConfigError(f"there is no sandbox profile {name!r}{known}") from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"the sandbox profile {name!r} cannot be read: {error}") from None
+        raise ConfigError(f"the sandbox profile {name!r} cannot be read: {complaint.of_reading(error)}") from None
     fields = set(Profile.__dataclass_fields__) - {"name"}
     unknown = sorted(set(table) - fields)
     if unknown:
@@ -105,7 +106,7 @@ def load_profile(name: str) -> Profile:
     try:
         profile = msgspec.convert({**table, "name": file.stem}, Profile)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"the sandbox profile {name!r} is not well formed: {error}") from None
+        raise ConfigError(f"the sandbox profile {name!r}: {complaint.of_value(error, table, Profile)}") from None
     odd = [name for name in profile.hidden if not name.isidentifier()]
     if odd:
         raise ConfigError(

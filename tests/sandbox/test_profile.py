@@ -44,13 +44,14 @@ def test_a_profile_of_ones_own(tmp_path):
     ("text", "word"),
     [
         (GOOD + "colour = 1", "colour"),
-        (GOOD.replace("false", '"no"'), "packages"),
+        (GOOD.replace("false", '"no"'), "packages is 'no'; it must be true or false"),
         (GOOD.replace("about", "# about"), "about"),
         (GOOD + "name = 'other'", "name"),
-        ("about = ", "cannot be read"),
+        ("about = ", "cannot be read: it is not TOML"),
         (GOOD + 'hidden = ["a.b"]', r"hides 'a.b'"),
         (GOOD + 'hidden = ["../numpy", "sympy"]', "hides '../numpy';"),
-        (GOOD + 'hidden = "sympy"', "hidden"),
+        (GOOD + 'hidden = "sympy"', "hidden is 'sympy'; it must be a list"),
+        (GOOD + "[limits]\nwall_s = 'long'", "limits holds text, where it must be a number"),
     ],
 )
 def test_a_profile_that_is_not_well_formed_is_refused_by_name(tmp_path, text, word):
