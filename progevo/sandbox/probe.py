@@ -47,10 +47,26 @@ CURES = (
     ),
     (
         ("PermissionError", "Permission denied", "ModuleNotFoundError"),
-        "the interpreter or its packages cannot be read by others (a strict umask at install time?): chmod -R o+rX on"
-        " them, or make the environment anew under umask 022",
+        "the interpreter, its packages or a path of the profile cannot be read by others (a strict umask at install"
+        " time?): chmod -R o+rX on them, or make the environment anew under umask 022",
     ),
 )
+
+#: A folder that cannot be read is an empty package to Python, and no error.
+PROBE = """
+import importlib, os
+def probe():
+    places = {readable!r}
+    for name in {preload!r}:
+        places += getattr(importlib.import_module(name), "__path__", [])
+    closed = [
+        place for place in places
+        if os.path.exists(place) and not os.access(place, os.R_OK | os.X_OK * os.path.isdir(place))
+    ]
+    if closed:
+        raise PermissionError(f"cannot be read: {{', '.join(closed)}}")
+    return "confined"
+"""
 
 
 #: By system, from the fastest to the plainest.
@@ -89,11 +105,10 @@ def sandbox_of(system: str, profile: Profile, form: Form) -> Sandbox:
 
 
 def probe_job(profile: Profile) -> Job:
-    """The probe: a program that imports what the profile preloads, as far as it is installed."""
+    """The probe: a program that imports what the profile preloads, as far as it is installed, and looks at the rest."""
     installed = [name for name in profile.preload if find_spec(name.partition(".")[0]) is not None]
-    imports = "".join(f"import {name}\n" for name in installed)
     return Job(
-        program=Program(f'{imports}def probe():\n    return "confined"\n'),
+        program=Program(PROBE.format(preload=installed, readable=list(profile.readable))),
         entrypoint="probe",
         harness=Path(__file__).parent / "probe_harness.py",
         inputs=Inputs(),

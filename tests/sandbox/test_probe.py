@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 
 import pytest
@@ -9,12 +10,19 @@ import pytest
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox.probe import open_sandbox
 
+NO_IMPORT = "shut, which the profile names, cannot be imported:"
+
 
 def stand_in(folder, says):
     """A bwrap that fails with a word, as a real one does."""
     path = folder / "bwrap"
     path.write_text(f'#!/bin/sh\necho "{says}" >&2\nexit 1\n')
     path.chmod(0o755)
+    opened_to_others(folder)
+
+
+def opened_to_others(folder):
+    """Root becomes nobody before it looks there."""
     folder.chmod(0o755)
     for parent in folder.parents:
         if parent.name.startswith("pytest"):
@@ -43,6 +51,55 @@ def test_a_name_that_is_not_installed_is_left_out(tmp_path):
     (tmp_path / "own.toml").write_text(f"{text}preload = ['json', 'nothing_of_this_name.at_all']\n")
     with closing(open_sandbox(str(tmp_path / "own.toml"))) as box:
         assert box.confinement.profile == "own"
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A profile that preloads a package of this environment, `shut`, and makes a folder, `shown`, readable."""
+    package, shown = tmp_path / "site-packages" / "shut", tmp_path / "shown"
+    for folder in (package, shown):
+        folder.mkdir(parents=True)
+    (package / "__init__.py").write_text("import shut.part\n")
+    (package / "part.py").write_text("")
+    text = 'about = "mine"\npackages = true\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
+    (tmp_path / "own.toml").write_text(f"{text}preload = ['json', 'shut']\nreadable = ['{shown}']\n")
+    opened_to_others(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(package.parent)])
+    yield tmp_path
+    for closed in (package, shown):
+        closed.chmod(0o755)  # its owner, too, has to remove it
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [
+        ("site-packages/shut", "PermissionError: cannot be read: {place}"),
+        ("site-packages/shut/__init__.py", f"{NO_IMPORT} PermissionError: {{error}}"),
+        ("site-packages/shut/part.py", f"{NO_IMPORT} PermissionError: {{error}}"),
+        ("shown", "PermissionError: cannot be read: {place}"),
+        (None, ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["warm", "pool", "cold"])
+def test_what_a_profile_names_and_nobody_can_read_is_a_refusal_in_words(own, form, closed, said):
+    if closed is None:
+        open_sandbox(str(own / "own.toml"), form).close()
+        return
+    (own / closed).chmod(0)
+    with pytest.raises(SandboxUnavailable) as refused:
+        open_sandbox(str(own / "own.toml"), form)
+    words = str(refused.value)
+    assert said.format(place=own / closed, error=f"[Errno 13] Permission denied: '{own / closed}'") in words
+    assert "chmod -R o+rX" in words
+    assert "Traceback" not in words
+    assert "<frozen" not in words
+
+
+def test_a_package_that_does_not_import_is_named(own):
+    (own / "site-packages" / "shut" / "part.py").write_text("1 / 0\n")
+    with pytest.raises(SandboxUnavailable) as refused:
+        open_sandbox(str(own / "own.toml"))
+    assert f"{NO_IMPORT} ZeroDivisionError: division by zero" in str(refused.value)
 
 
 def test_an_unknown_form_is_refused():
