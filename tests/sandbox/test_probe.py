@@ -5,18 +5,22 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 
+import psutil
 import pytest
 
 from progevo.errors import ConfigError, SandboxUnavailable
-from progevo.sandbox.probe import open_sandbox
+from progevo.sandbox.bubblewrap import Bubblewrap
+from progevo.sandbox.launch import Launcher
+from progevo.sandbox.probe import open_sandbox, probe_job
+from progevo.sandbox.profile import load_profile
 
 NO_IMPORT = "shut, which the profile names, cannot be imported:"
 
 
-def stand_in(folder, says):
-    """A bwrap that fails with a word, as a real one does."""
+def stand_in(folder, does):
+    """A bwrap that does something else."""
     path = folder / "bwrap"
-    path.write_text(f'#!/bin/sh\necho "{says}" >&2\nexit 1\n')
+    path.write_text(f"#!/bin/bash\n{does}\n")
     path.chmod(0o755)
     opened_to_others(folder)
 
@@ -128,12 +132,61 @@ def test_without_bwrap_the_refusal_says_how_to_install_it(monkeypatch, tmp_path)
     ],
 )
 def test_a_failing_probe_quotes_the_tool_and_names_the_cure(monkeypatch, tmp_path, says, cure):
-    stand_in(tmp_path, says)
+    stand_in(tmp_path, f'echo "{says}" >&2\nexit 1')  # as a real one says it
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(SandboxUnavailable) as refused:
         open_sandbox("stdlib")
     assert says in str(refused.value)
     assert cure in str(refused.value)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What has been started by bwrap, in order."""
+    programs, start = [], Launcher.start
+
+    def counted(launcher, surroundings, program="runner.py", powers=()):
+        programs.append(program)
+        return start(launcher, surroundings, program, powers)
+
+    monkeypatch.setattr(Launcher, "start", counted)
+    return programs
+
+
+def test_a_bwrap_that_hangs_is_waited_for_once(monkeypatch, tmp_path, started):
+    """Whatever it is asked: its version, too. Each form had waited for it twice, for minutes, without a word."""
+    stand_in(tmp_path, "exec sleep 600")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("progevo.sandbox.launch.STATUS_S", 0.5)
+    with pytest.raises(SandboxUnavailable) as refused:
+        open_sandbox("stdlib")
+    assert f"{tmp_path}/bwrap has said nothing for 0.5 s\nit hangs" in str(refused.value)
+    assert refused.value.exit_code == 3
+    assert started == ["zygote.py"]
+    left = [process.name() for process in psutil.Process().children(recursive=True)]
+    assert "sleep" not in left
+
+
+@pytest.mark.parametrize("form", ["pool", "cold"])
+def test_a_bwrap_that_hangs_makes_a_run_lost(monkeypatch, tmp_path, started, form):
+    stand_in(tmp_path, "exec sleep 600")
+    monkeypatch.setattr("progevo.sandbox.launch.STATUS_S", 0.5)
+    profile = load_profile("stdlib")
+    with closing(Bubblewrap(profile, form, bwrap=str(tmp_path / "bwrap"))) as box:
+        done = box.run(probe_job(profile))
+    assert (done.status, done.reason) == ("sandbox_lost", f"{tmp_path}/bwrap has said nothing for 0.5 s")
+    assert started == ["runner.py"]
+
+
+def test_a_sandbox_that_hangs_is_waited_for_once(monkeypatch, tmp_path, started):
+    """Here one whose first process is there, and does nothing."""
+    status = 'while [ "$1" != --json-status-fd ]; do shift; done; echo "{\\"child-pid\\": $$}" >&$2'
+    stand_in(tmp_path, f"{status}\nexec sleep 600")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("progevo.sandbox.source.STARTUP_S", 0.5)
+    with pytest.raises(SandboxUnavailable, match=r"the zygote has said nothing for 0.5 s\nit hangs"):
+        open_sandbox("stdlib")
+    assert started == ["zygote.py"]
 
 
 def test_another_system_is_refused_in_plain_words(monkeypatch):
