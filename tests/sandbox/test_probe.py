@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from contextlib import closing
 
@@ -9,6 +10,7 @@ import psutil
 import pytest
 
 from progevo.errors import ConfigError, SandboxUnavailable
+from progevo.sandbox import image, launch
 from progevo.sandbox.bubblewrap import Bubblewrap
 from progevo.sandbox.launch import Launcher
 from progevo.sandbox.probe import open_sandbox, probe_job
@@ -47,6 +49,19 @@ def test_where_a_zygote_cannot_make_children_the_next_form_is_taken(monkeypatch)
     with closing(open_sandbox("stdlib")) as box:
         assert box.confinement.rung == "pool"
     with pytest.raises(SandboxUnavailable):
+        open_sandbox("stdlib", "warm")
+
+
+@pytest.mark.skipif(not image.KNOWN, reason="this C library has no contexts")
+def test_where_a_zygote_s_memory_is_not_as_it_should_be_the_next_form_is_taken(monkeypatch, tmp_path):
+    shutil.copytree(launch.ROOM, tmp_path / "room")
+    inside, wanted = tmp_path / "room" / "image.py", "    return wanted == "
+    assert inside.read_text().count(wanted) == 1
+    inside.write_text(inside.read_text().replace(wanted, "    return wanted != "))
+    monkeypatch.setattr(launch, "ROOM", tmp_path / "room")
+    with closing(open_sandbox("stdlib")) as box:
+        assert box.confinement.rung == "pool"
+    with pytest.raises(SandboxUnavailable, match="the memory of this process could not be exchanged"):
         open_sandbox("stdlib", "warm")
 
 
