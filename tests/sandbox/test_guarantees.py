@@ -196,6 +196,47 @@ def test_a_candidate_can_leave_nothing_for_the_next(arm):
         assert second["value"] == [[place] if arm.form == "warm" else [], [place]]
 
 
+#: Turns every switch of the kernel that can be turned, and says what each was, and whether it is something else now.
+TURN = """
+import os, re
+def value(path):
+    with open(path) as file:
+        return file.read()
+def solve(x):
+    turned = []
+    for folder, _, files in os.walk('/proc/sys'):
+        for path in (os.path.join(folder, name) for name in files):
+            try:
+                with open(path, 'r+b', buffering=0) as file:
+                    before = file.read().decode()
+                    file.seek(0)
+                    file.write(re.sub('[0-9]+', lambda number: str(abs(int(number[0]) - 1)), before).encode())
+                turned.append([path, before, value(path) != before])
+            except OSError:
+                pass
+    return turned
+"""
+
+
+def test_no_switch_of_the_host_s_kernel_is_turned(arm):
+    """A cold candidate may write to some: to those that its own namespaces have for themselves, and nobody else."""
+    switches = {path: _text(path) for path in Path("/proc/sys").rglob("*") if path.is_file()}
+    done = arm.run({"source": TURN}, {"source": TURN})
+    first, second = ({path: (was, other) for path, was, other in each["value"]} for each in done)
+    assert first == second  # each has found them as they always are
+    assert {path: _text(Path(path)) for path in first} == {path: switches[Path(path)] for path in first}
+    if arm.form == "warm":
+        assert first == {}
+
+
+def _text(path: Path) -> str | None:
+    """What is in a file; `None` where it cannot be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return None
+
+
 def test_the_environment_of_the_host_stays_out(arm):
     attack = """
 import os
