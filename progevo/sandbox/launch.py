@@ -41,6 +41,7 @@ INSIDE = (
     "image.py",
     "nursery.py",
     "zygote.py",
+    "absent.py",
 )
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
@@ -176,8 +177,10 @@ def command(
         parts += ["--ro-bind", path, place]
     for place in launcher.hidden():
         if os.path.isdir(place):
-            # Read-only: its owner, who is the candidate, could open it again, and would have a scratch without a size.
-            parts += ["--perms", "0000", "--tmpfs", place, "--remount-ro", place]
+            # An empty folder would be an empty package. Read-only: its owner is the candidate, who could open it again,
+            # and would have a scratch without a size.
+            parts += ["--tmpfs", place, "--ro-bind", ROOM / "absent.py", f"{place}/__init__.py"]
+            parts += ["--chmod", "0111", place, "--remount-ro", place]
         else:
             parts += ["--ro-bind", Path("/dev/null"), place]
     parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
