@@ -218,13 +218,15 @@ def put_into_a_file(spans: list[Span]) -> bool:
     """Puts these parts of memory into a file that nobody can write to, and the file in their place; but not those that
     somebody has asked more of than to be there, which the file would not give.
 
-    Whether it was done: it is not where the kernel or the C library does not know how, or beside other threads, which
-    would go on writing meanwhile. Raises `OSError` where there is no room for it. Ends the process where the kernel has
-    left a part out: nobody knows then what is there.
+    Whether it was done: it is not where the kernel or the C library does not know how, where nothing is left to do, or
+    beside other threads, which would go on writing meanwhile. Raises `OSError` where there is no room for it. Ends the
+    process where the kernel has left a part out: nobody knows then what is there.
     """
     if not KNOWN or len(os.listdir("/proc/self/task")) > 1:
         return False
     spans = list(common(joined(spans), plain()))
+    if not spans:
+        return False
     file = new_file()
     try:
         writes = list(places_in(file, spans))

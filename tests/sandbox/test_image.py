@@ -176,6 +176,8 @@ def kept(page):
     flags = next(line for line in lines if line.startswith("VmFlags")).split()[1:]
     return "memfd:progevo" in here.name, sorted({"dc", "dd", "lo", "wf"} & set(flags))
 libc = ctypes.CDLL(None)
+every = ctypes.c_void_p(spans[1][0]), ctypes.c_size_t(spans[1][1] - spans[1][0])
+print(libc.madvise(*every, 16), image.put_into_a_file(spans[1:]), libc.madvise(*every, 17))  # there, and back
 place = lambda page: (ctypes.c_void_p(start + page * image.PAGE), ctypes.c_size_t(image.PAGE))
 asked = [libc.madvise(*place(10 * number), advice) for number, advice in enumerate((18, 10, 16), 1)]
 print(asked, libc.mlock(*place(40)))
@@ -188,6 +190,7 @@ if os.fork() == 0:
 os.wait()
 """
     assert alone(BUFFER + script).splitlines() == [
+        "0 False 0",
         "[0, 0, 0] 0",
         "True True",
         "[(False, ['wf']), (False, ['dc']), (False, ['dd']), (False, ['lo'])]",
