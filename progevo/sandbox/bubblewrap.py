@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import platform
 import shutil
@@ -62,8 +63,6 @@ class Bubblewrap:
             )
         self._filter, self._profile, self._form = program, profile, form
         self._launcher = Launcher(bwrap=os.path.realpath(found), profile=profile, interpreter=find_interpreter())
-        done = subprocess.run([found, "--version"], capture_output=True, text=True, env={}, check=False)
-        self._version = done.stdout.strip().removeprefix("bubblewrap ")
         #: Sources that no run uses right now, each for its own surroundings.
         self._idle: list[tuple[Surroundings, Source]] = []
         #: As the first sandbox that was started has found; a probe starts one before anybody asks.
@@ -72,6 +71,13 @@ class Bubblewrap:
         self._cells = InUse()
         self._answerers = Answerers()
         self._lock = threading.Lock()
+
+    @functools.cached_property
+    def _version(self) -> str:
+        """Asked for only once a sandbox has run: a bwrap that hangs would do so here, too."""
+        command = [self._launcher.bwrap, "--version"]
+        done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
+        return done.stdout.strip().removeprefix("bubblewrap ")
 
     @property
     def confinement(self) -> Confinement:

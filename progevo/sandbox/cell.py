@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from typing import IO, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 import psutil
 
@@ -25,6 +25,10 @@ STOPS, STOP_S = 50, 0.001
 CORES = min(os.cpu_count() or 1, 8)
 #: How fast processes fill memory that they have not touched before.
 FILLING_BYTES_S = CORES * 2 * 1024**3
+#: How it is said that a process is gone.
+GONE = (FileNotFoundError, ProcessLookupError)
+#: Where among the facts of a process it stands when it has started.
+START = 19
 TICKS, PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
@@ -41,6 +45,32 @@ def readable(descriptor: int, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
+
+
+class Known(NamedTuple):
+    """A process by its number and when it has started, in the words of proc(5): together they are unique."""
+
+    pid: int
+    start: bytes
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether it has stopped, or is gone."""
+        with contextlib.suppress(*GONE):
+            facts = _facts(self.pid)
+            return facts[START] != self.start or facts[0] in b"TtZX"
+        return True
+
+    def send(self, number: int) -> None:
+        """Sends it a signal, unless it is gone. Raises `OSError` where this process has no descriptor left for that."""
+        with contextlib.suppress(*GONE):
+            process = os.pidfd_open(self.pid)
+            try:
+                # Looked up afterwards: it has had its number all the time, so the descriptor is of none but this one.
+                if _facts(self.pid)[START] == self.start:
+                    signal.pidfd_send_signal(process, number)
+            finally:
+                os.close(process)
 
 
 class Cell:
@@ -72,8 +102,7 @@ class Cell:
         #: The numbers that processes have by their descriptors.
         self._numbers: dict[int, int] = {}
         self._most_s = self._before_s = 0.0
-        #: By number and start of a process, which together are unique.
-        self._cpu_s: dict[tuple[int, bytes], float] = {}
+        self._cpu_s: dict[Known, float] = {}
 
     @property
     def alive(self) -> bool:
@@ -149,12 +178,10 @@ class Cell:
         memory, alive_s = 0, 0.0
         for pid in self.processes():
             with contextlib.suppress(OSError):
-                with open(f"/proc/{pid}/stat", "rb") as file:
-                    # Behind the command's name, which may hold anything: from the state, field 3 of proc(5), on.
-                    facts = file.read().rpartition(b")")[2].split()
+                facts = _facts(pid)
                 unshared = _unshared_bytes(pid, facts[0])
                 user, system, children_user, children_system = map(int, facts[11:15])
-                self._cpu_s[pid, facts[19]] = (user + system) / TICKS
+                self._cpu_s[Known(pid, facts[START])] = (user + system) / TICKS
                 alive_s += (user + system + children_user + children_system) / TICKS
                 memory += unshared
         # The dead whom somebody has waited for are in that one's sum, the others in what was seen of them.
@@ -177,41 +204,34 @@ class Cell:
         memory = sum(map(_fair_bytes, self.processes()))
         if memory + FILLING_BYTES_S * (time.monotonic() - began) <= most_bytes:
             return memory
-        held: dict[int, int] = {}
-        try:
-            self._stop(held)
-            memory = sum(map(_fair_bytes, self.processes()))
-            if memory <= most_bytes:
-                for process in held.values():
-                    with contextlib.suppress(OSError):
-                        signal.pidfd_send_signal(process, signal.SIGCONT)
-            return memory
-        finally:
-            for process in held.values():
-                os.close(process)
+        held = self._stop()
+        memory = sum(map(_fair_bytes, self.processes()))
+        if memory <= most_bytes:
+            for process in held:
+                process.send(signal.SIGCONT)
+        return memory
 
-    def _stop(self, held: dict[int, int]) -> None:
-        """Stops the candidate's processes, also those that they start meanwhile; `held`: number and descriptor of each.
+    def _stop(self) -> set[Known]:
+        """Stops the candidate's processes, also those that they start meanwhile; all that were stopped.
 
         The first process of all is ours, and starts none.
         """
+        held: set[Known] = set()
         for _ in range(STOPS):
-            still = all(map(_stands_still, held))  # a fork that has begun is finished first
-            new = set(self.processes()[1:]) - held.keys()
+            still = all(process.stands_still for process in held)  # a fork that has begun is finished first
+            new = {process for pid in self.processes()[1:] if (process := _known(pid)) is not None} - held
             if still and not new:
-                return
-            for pid in new:
-                with contextlib.suppress(OSError):
-                    held[pid] = os.pidfd_open(pid)
+                break
             # A number that is still one of these has not been given to somebody else's process. The kernel's lists lack
             # some while processes come and go: those are for the next round.
-            for pid in new.intersection(held).difference(self.processes()):
-                os.close(held.pop(pid))
-            for pid, process in held.items():
-                if pid in new or not _stands_still(pid):  # others may have made it go on
-                    with contextlib.suppress(OSError):
-                        signal.pidfd_send_signal(process, signal.SIGSTOP)
+            listed = self.processes()
+            new = {process for process in new if process.pid in listed}
+            held |= new
+            for process in held:
+                if process in new or not process.stands_still:  # others may have made it go on
+                    process.send(signal.SIGSTOP)
             time.sleep(STOP_S)
+        return held
 
     def processes(self) -> list[int]:
         """Every process in it, parents before children, the oldest child first.
@@ -261,6 +281,19 @@ def blame(pids: list[int]) -> None:
         )
 
 
+def _facts(pid: int) -> list[bytes]:
+    """What the kernel says of a process, from its state, field 3 of proc(5), on. Raises one of `GONE` where it is."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()  # behind the command's name, which may hold anything
+
+
+def _known(pid: int) -> Known | None:
+    """The process that has a number now, if any."""
+    with contextlib.suppress(*GONE):
+        return Known(pid, _facts(pid)[START])
+    return None
+
+
 def _with_memory(pid: int, state: bytes) -> str:
     """Where the kernel says how much memory a process has: its first thread may have ended before the others."""
     if state == b"Z":
@@ -276,13 +309,6 @@ def _unshared_bytes(pid: int, state: bytes) -> int:
     with open(f"/proc/{_with_memory(pid, state)}/statm", "rb") as file:
         _, resident, shared, *_ = map(int, file.read().split())
     return (resident - shared) * PAGE_BYTES
-
-
-def _stands_still(pid: int) -> bool:
-    """Whether a process has stopped, or is gone."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()[0] in b"TtZX"
-    return True
 
 
 def _fair_bytes(pid: int) -> int:

@@ -15,6 +15,7 @@ import mmap
 import os
 import signal
 import struct
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +36,11 @@ CONTEXT_BYTES, STACK_BYTES = 8 * 1024, 8 * 1024
 #: A line of a library's table of what is loaded (p_type, p_flags, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz and
 #: p_align of elf(5)), and that it is loaded, and written to.
 PROGRAM_HEADER, PT_LOAD, PF_W = struct.Struct("=IIQQQQQQ"), 1, 2
+
+#: What the kernel says of memory that nobody has asked anything of (VmFlags of proc_pid_smaps(5)): what may be done
+#: with it, and that it is counted; whether it is written to, and how large its pages should be or whether to be merged,
+#: change nothing. What is to be left out of children or of core files, or to stay in memory, has more.
+PLAIN = frozenset(("rd", "wr", "mr", "mw", "me", "ac", "sd", "hg", "nh", "mg"))
 
 #: From an address to another one, both at a page.
 Span = tuple[int, int]
@@ -77,6 +83,18 @@ class Mapping(NamedTuple):
 def mappings(process: int | str = "self") -> list[Mapping]:
     """Those of a process, in the order of their addresses. Raises `OSError` where this user may not look."""
     return [Mapping.of(line) for line in Path(f"/proc/{process}/maps").read_text("utf-8", "replace").splitlines()]
+
+
+def plain() -> list[Span]:
+    """The parts of this process's memory that nobody has asked anything of. Raises `OSError` where it is not said."""
+    found, here = [], (0, 0)
+    for line in Path("/proc/self/smaps").read_text("utf-8", "replace").splitlines():
+        first, *flags = line.split()
+        if not first.endswith(":"):
+            here = Mapping.of(line).span
+        elif first == "VmFlags:" and PLAIN.issuperset(flags):
+            found.append(here)
+    return joined(found)
 
 
 class Room:
@@ -197,12 +215,17 @@ def lasting(room: Room) -> list[Span]:
 
 
 def put_into_a_file(spans: list[Span]) -> bool:
-    """Puts these parts of memory into a file that nobody can write to, and the file in their place.
+    """Puts these parts of memory into a file that nobody can write to, and the file in their place; but not those that
+    somebody has asked more of than to be there, which the file would not give.
 
-    Whether it was done: it is not where the kernel or the C library does not know how, or beside other threads, which
-    would go on writing meanwhile. Raises `OSError` where there is no room for it.
+    Whether it was done: it is not where the kernel or the C library does not know how, where nothing is left to do, or
+    beside other threads, which would go on writing meanwhile. Raises `OSError` where there is no room for it. Ends the
+    process where the kernel has left a part out: nobody knows then what is there.
     """
     if not KNOWN or len(os.listdir("/proc/self/task")) > 1:
+        return False
+    spans = list(common(joined(spans), plain()))
+    if not spans:
         return False
     file = new_file()
     try:
@@ -217,6 +240,8 @@ def put_into_a_file(spans: list[Span]) -> bool:
             exchange(writes)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+        if not in_place(file, writes):
+            sys.exit("the memory of this process could not be exchanged: the kernel has refused a part of it")
         seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
     finally:
@@ -244,6 +269,22 @@ def places_in(file: int, spans: list[Span]) -> Iterator[Write]:
             place += (start - place) % HUGE_PAGE
         yield Write(file, start, end - start, place)
         place += end - start
+
+
+def in_place(file: int, writes: list[Write]) -> bool:
+    """Whether the file lies in memory where it should, and nowhere else."""
+    number, name = str(os.fstat(file).st_ino), f"/memfd:{NAME} "
+    there = [part for part in mappings() if part.file == number and part.name.startswith(name)]
+    wanted = by_distance((write.start - write.place, (write.start, write.start + write.size)) for write in writes)
+    return wanted == by_distance((part.start - part.offset, part.span) for part in there)
+
+
+def by_distance(parts: Iterable[tuple[int, Span]]) -> dict[int, list[Span]]:
+    """Parts of memory by how far each is from its place in a file."""
+    found: dict[int, list[Span]] = {}
+    for distance, span in parts:
+        found.setdefault(distance, []).append(span)
+    return {distance: joined(spans) for distance, spans in found.items()}
 
 
 def join_pages(spans: list[Span]) -> None:

@@ -42,7 +42,7 @@ class Interpreter:
 
         progevo holds tasks and their generators: not for candidates to read, wherever it is installed.
         """
-        forms = ("{}", "{}.py", "{}.*.so")
+        forms = ("{}", "{}.py", "__pycache__/{}.*.pyc", "{}.*.so")
         return [
             path
             for folder in self.packages

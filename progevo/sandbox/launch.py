@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from progevo.sandbox.cell import Cell, readable
+from progevo.sandbox.cell import Cell, Lost, readable
 from progevo.sandbox.interpreter import Interpreter
 from progevo.sandbox.profile import ENVIRONMENT, Profile
 from progevo.types import Job
@@ -41,9 +41,12 @@ INSIDE = (
     "image.py",
     "nursery.py",
     "zygote.py",
+    "absent.py",
 )
 #: How long bwrap may take to say that its first process runs.
 STATUS_S = 30.0
+#: What is said of who is silent for longer than that: in every form of the sandbox it would be.
+SILENT = "has said nothing for"
 
 #: --die-with-parent means the thread that started a sandbox: this one lives as long as the process.
 STARTER = ThreadPoolExecutor(1, thread_name_prefix="progevo-start")
@@ -79,7 +82,10 @@ class Launcher:
     interpreter: Interpreter
 
     def start(self, surroundings: Surroundings, program: str = "runner.py", powers: tuple[str, ...] = ()) -> Cell:
-        """A sandbox that runs one of the trusted programs of this folder, with `powers` (capabilities) of its own."""
+        """A sandbox that runs one of the trusted programs of this folder, with `powers` (capabilities) of its own.
+
+        Raises `Lost` where bwrap hangs.
+        """
         control, supervisor = socket.socketpair()
         channel, candidate = socket.socketpair()
         status_read, status_write = os.pipe()
@@ -102,10 +108,14 @@ class Launcher:
                 start_new_session=True,
             ).result()
             os.close(status_write)
-            init = first_process(status.fileno())
-        assert process.stdout is not None and process.stderr is not None
-        streams = (process.stdout, process.stderr)
-        return Cell(control=control, channel=channel, streams=streams, init=init, outermost=process)
+            assert process.stdout is not None and process.stderr is not None
+            streams = (process.stdout, process.stderr)
+            cell = functools.partial(Cell, control=control, channel=channel, streams=streams, outermost=process)
+            try:
+                return cell(init=first_process(status.fileno()))
+            except TimeoutError:
+                cell(init=None).close()
+                raise Lost(f"{self.bwrap} {SILENT} {STATUS_S:g} s") from None
 
     @property
     def packages(self) -> list[str]:
@@ -167,8 +177,10 @@ def command(
         parts += ["--ro-bind", path, place]
     for place in launcher.hidden():
         if os.path.isdir(place):
-            # Read-only: its owner, who is the candidate, could open it again, and would have a scratch without a size.
-            parts += ["--perms", "0000", "--tmpfs", place, "--remount-ro", place]
+            # An empty folder would be an empty package. Read-only: its owner is the candidate, who could open it again,
+            # and would have a scratch without a size.
+            parts += ["--tmpfs", place, "--ro-bind", ROOM / "absent.py", f"{place}/__init__.py"]
+            parts += ["--chmod", "0111", place, "--remount-ro", place]
         else:
             parts += ["--ro-bind", Path("/dev/null"), place]
     parts += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", SCRATCH]
@@ -215,12 +227,13 @@ def started_by_this_user(parts: list[Part], mark: str) -> list[str]:
 def first_process(status: int) -> int | None:
     """A descriptor of the sandbox's first process, from bwrap's status line; `None` where it did not get that far.
 
-    The line is `{"child-pid": N}` and more, and comes in pieces.
+    The line is `{"child-pid": N}` and more, and comes in pieces. Raises `TimeoutError` where it does not come.
     """
     line, deadline = b"", time.monotonic() + STATUS_S
     while b"\n" not in line:
-        ready = readable(status, max(0.0, deadline - time.monotonic()))
-        data = os.read(status, 4096) if ready else b""
+        if not readable(status, max(0.0, deadline - time.monotonic())):
+            raise TimeoutError
+        data = os.read(status, 4096)
         if not data:
             return None
         line += data

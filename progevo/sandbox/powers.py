@@ -50,7 +50,11 @@ def fresh_scratch(mounts: dict[str, Any]) -> None:
         os.close(descriptor)
     for path in mounts["hide"]:
         if os.path.isdir(path):
-            mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_RDONLY, "mode=0")
+            mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700")
+            os.close(os.open(f"{path}/__init__.py", os.O_CREAT | os.O_WRONLY, 0o444))
+            mount("/progevo/absent.py", f"{path}/__init__.py", None, MS_BIND)
+            os.chmod(path, 0o111)
+            mount("none", path, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
         else:
             mount("/dev/null", path, None, MS_BIND)
 

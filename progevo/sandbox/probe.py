@@ -10,12 +10,18 @@ from pathlib import Path
 from progevo.errors import ConfigError, SandboxUnavailable
 from progevo.sandbox import Sandbox
 from progevo.sandbox.bubblewrap import Bubblewrap, Form
+from progevo.sandbox.launch import SILENT
 from progevo.sandbox.profile import Profile, load_profile
 from progevo.sandbox.seatbelt import Seatbelt
 from progevo.types import Execution, Inputs, Job, Limits, Program
 
 #: What bwrap or `stage` says -> what it means and what to do. The first that matches is taken.
 CURES = (
+    (
+        (SILENT,),
+        "it hangs: a file system does not answer, the machine is far too busy, or the bwrap on the PATH is a script"
+        " that waits; put another one in front there, and see with progevo doctor whether it works",
+    ),
     (
         ("setting up uid map: Permission denied", "RTM_NEWADDR", "RTM_NEWLINK"),
         "AppArmor restricts user namespaces here, as Ubuntu 23.10 and later do; either load the profile that lets bwrap"
@@ -47,10 +53,26 @@ CURES = (
     ),
     (
         ("PermissionError", "Permission denied", "ModuleNotFoundError"),
-        "the interpreter or its packages cannot be read by others (a strict umask at install time?): chmod -R o+rX on"
-        " them, or make the environment anew under umask 022",
+        "the interpreter, its packages or a path of the profile cannot be read by others (a strict umask at install"
+        " time?): chmod -R o+rX on them, or make the environment anew under umask 022",
     ),
 )
+
+#: A folder that cannot be read is an empty package to Python, and no error.
+PROBE = """
+import importlib, os
+def probe():
+    places = {readable!r}
+    for name in {preload!r}:
+        places += getattr(importlib.import_module(name), "__path__", [])
+    closed = [
+        place for place in places
+        if os.path.exists(place) and not os.access(place, os.R_OK | os.X_OK * os.path.isdir(place))
+    ]
+    if closed:
+        raise PermissionError(f"cannot be read: {{', '.join(closed)}}")
+    return "confined"
+"""
 
 
 #: By system, from the fastest to the plainest.
@@ -80,7 +102,9 @@ def open_sandbox(profile: str | Profile, form: str = "auto") -> Sandbox:
         if tried.status == "ok" and tried.answer is not None and tried.answer.value == "confined":
             return sandbox
         sandbox.close()
-    raise SandboxUnavailable(refusal(tried, sandbox.confinement.backend))
+        if SILENT in tried.reason:  # as it would be in the others
+            break
+    raise SandboxUnavailable(refusal(tried, sys.platform))
 
 
 def sandbox_of(system: str, profile: Profile, form: Form) -> Sandbox:
@@ -89,11 +113,10 @@ def sandbox_of(system: str, profile: Profile, form: Form) -> Sandbox:
 
 
 def probe_job(profile: Profile) -> Job:
-    """The probe: a program that imports what the profile preloads, as far as it is installed."""
+    """The probe: a program that imports what the profile preloads, as far as it is installed, and looks at the rest."""
     installed = [name for name in profile.preload if find_spec(name.partition(".")[0]) is not None]
-    imports = "".join(f"import {name}\n" for name in installed)
     return Job(
-        program=Program(f'{imports}def probe():\n    return "confined"\n'),
+        program=Program(PROBE.format(preload=installed, readable=list(profile.readable))),
         entrypoint="probe",
         harness=Path(__file__).parent / "probe_harness.py",
         inputs=Inputs(),
@@ -101,10 +124,10 @@ def probe_job(profile: Profile) -> Job:
     )
 
 
-def refusal(tried: Execution, backend: str) -> str:
+def refusal(tried: Execution, system: str) -> str:
     """Why a probe that failed means a refusal, in the words of the tool that failed and in plain ones."""
     said = f"{tried.reason}\n{tried.log_tail}"
-    if backend == "seatbelt":
+    if system == "darwin":
         return f"candidates run only in a sandbox, and the probe of Seatbelt failed here: {said[-2000:].strip()}"
     cure = next((cure for signs, cure in CURES if any(sign in said for sign in signs)), "")
     who = "root (which becomes nobody first)" if os.geteuid() == 0 else "an unprivileged user"

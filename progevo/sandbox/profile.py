@@ -113,6 +113,11 @@ def load_profile(name: str) -> Profile:
             f"the sandbox profile {name!r} hides {', '.join(map(repr, odd))}; the names of packages, as they are"
             " imported, can be hidden"
         )
+    odd = [name for name in profile.preload if name.partition(".")[0] in profile.hidden]
+    if odd:
+        raise ConfigError(
+            f"the sandbox profile {name!r} preloads {', '.join(odd)}, which it hides; it can do one of the two"
+        )
     if min(profile.shm_bytes, profile.least_memory_bytes) < 1:
         raise ConfigError(f"the sandbox profile {name!r}: shm_bytes and least_memory_bytes must be 1 or more")
     missing = [path for path in profile.readable if not os.path.isabs(path) or not os.path.exists(path)]

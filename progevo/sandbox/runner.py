@@ -100,8 +100,13 @@ def prepare(told: dict[str, Any]) -> Surroundings:
     if told["packages"]:  # an interpreter that a program starts, as joblib does, finds them too
         os.environ["PYTHONPATH"] = os.pathsep.join(told["packages"])
     for name in told["preload"]:
-        with contextlib.suppress(ModuleNotFoundError):
+        try:
             importlib.import_module(name)
+        except ModuleNotFoundError:  # it is not installed
+            pass
+        except Exception as error:
+            reason = f"{type(error).__name__}: {raised.text_of(error)}"
+            sys.exit(f"{name}, which the profile names, cannot be imported: {reason}")
     inputs = Path(told.get("inputs", INPUTS))
     return Surroundings(load_harness(), bytes.fromhex(told["filter"]), told["seed"], inputs)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from progevo.sandbox import wire
 from progevo.sandbox.cell import Cell, Lost
 from progevo.sandbox.cgroup import Cgroups, Shared
-from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, Launcher, Surroundings
+from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, SILENT, Launcher, Surroundings
 from progevo.sandbox.watch import STARTUP_S, said
 
 #: A zygote is replaced after this many candidates or seconds: its children share where things lie in memory.
@@ -54,7 +54,7 @@ class Fresh:
 
     def prepare(self) -> None:
         if self._ahead:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, Lost):
                 self._waiting = self._start()
 
     def close(self) -> None:
@@ -87,12 +87,13 @@ class Zygote:
     def take(self) -> Cell:
         if self.home is not None and (self._made >= self.recycle or time.monotonic() - self._born > RECYCLE_S):
             self.close()
-        with contextlib.suppress(OSError, Lost):
-            child = self._child()
-            if child.alive:
-                return child
-            child.close()
-        self.close()  # it has died while nobody looked: no candidate is lost by that
+        if self.home is not None:
+            with contextlib.suppress(OSError, Lost):
+                child = self._child()
+                if child.alive:
+                    return child
+                child.close()
+            self.close()  # it has died while nobody looked: no candidate is lost by that
         return self._child()
 
     def prepare(self) -> None:
@@ -146,6 +147,9 @@ class Zygote:
             while not (bodies := reader.feed(data := home.control.recv(1 << 16))):
                 if not data:
                     raise Lost(f"the zygote did not start: {said(home.streams[1])[-2000:] or 'it said nothing'}")
+        except TimeoutError:
+            home.close()
+            raise Lost(f"the zygote {SILENT} {STARTUP_S:g} s") from None
         except OSError as error:
             with contextlib.closing(home):
                 home.end()

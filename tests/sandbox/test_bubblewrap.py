@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -511,9 +512,9 @@ def solve(x):
         stopped.clear()
         return begin(mine, most_bytes)
 
-    def stopping(mine, held):
+    def stopping(mine):
         stopped.append(mine)
-        stop(mine, held)
+        return stop(mine)
 
     def watched(pid):
         if not stopped:
@@ -534,6 +535,50 @@ def solve(x):
     assert done.status == status, done.reason
     assert max(map(len, seen)) > 1  # of the five, as many as there were
     assert {word for words in seen for word in words} == {psutil.STATUS_STOPPED}
+
+
+def test_to_weigh_many_processes_takes_few_descriptors_and_all_of_them_go_on(box, monkeypatch):
+    """One for each of them, at once, is a quarter of what a host may have."""
+    source = """
+import os, signal
+def solve(x):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
+    kept, (read, write) = b'x' * 10 * 2**20, os.pipe()
+    for _ in range(100):
+        if os.fork() == 0:
+            os.close(write)
+            os._exit(len(os.read(read, 1)))
+    while signal.sigtimedwait({signal.SIGCONT}, 0): pass
+    signal.sigwait({signal.SIGCONT})  # stopped, all of them, and then not any more
+    os.close(write)
+    return [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(100)].count(0)
+"""
+    taken, weigh, before = [], cell._fair_bytes, len(os.listdir("/proc/self/fd"))
+
+    def watched(pid):
+        taken.append(len(os.listdir("/proc/self/fd")) - before)
+        return weigh(pid)
+
+    monkeypatch.setattr(cell, "_fair_bytes", watched)
+    monkeypatch.setattr(cell, "FILLING_BYTES_S", 1 << 60)  # so that it always has to stand still
+    done = box.run(job(source, memory_bytes=600 * MIB, processes=128, cpu_s=60))
+    assert (done.status, done.answer and done.answer.value) == ("ok", 100), done.reason
+    assert len(taken) > 100
+    assert max(taken) < 50
+
+
+def test_a_signal_is_for_a_process_and_not_for_whoever_has_its_number_now():
+    with subprocess.Popen(["sleep", "600"]) as process:
+        known = cell._known(process.pid)
+        cell.Known(process.pid, known.start + b"0").send(signal.SIGKILL)
+        assert cell.Known(process.pid, known.start + b"0").stands_still  # that one is gone
+        assert not known.stands_still
+        assert process.poll() is None
+        known.send(signal.SIGKILL)
+        assert process.wait(60) == -signal.SIGKILL
+    known.send(signal.SIGKILL)
+    assert known.stands_still
+    assert cell._known(process.pid) is None
 
 
 def test_a_warm_child_finds_modules_where_a_cold_one_does():

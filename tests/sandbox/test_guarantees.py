@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import py_compile
 import socket
 import sqlite3
 import tempfile
@@ -194,6 +195,47 @@ def test_a_candidate_can_leave_nothing_for_the_next(arm):
         first, second = arm.run(*jobs, drop=[["--remount-ro", place]])
         assert first["value"] == [[], [place]]
         assert second["value"] == [[place] if arm.form == "warm" else [], [place]]
+
+
+#: Turns every switch of the kernel that can be turned, and says what each was, and whether it is something else now.
+TURN = """
+import os, re
+def value(path):
+    with open(path) as file:
+        return file.read()
+def solve(x):
+    turned = []
+    for folder, _, files in os.walk('/proc/sys'):
+        for path in (os.path.join(folder, name) for name in files):
+            try:
+                with open(path, 'r+b', buffering=0) as file:
+                    before = file.read().decode()
+                    file.seek(0)
+                    file.write(re.sub('[0-9]+', lambda number: str(abs(int(number[0]) - 1)), before).encode())
+                turned.append([path, before, value(path) != before])
+            except OSError:
+                pass
+    return turned
+"""
+
+
+def test_no_switch_of_the_host_s_kernel_is_turned(arm):
+    """A cold candidate may write to some: to those that its own namespaces have for themselves, and nobody else."""
+    switches = {path: _text(path) for path in Path("/proc/sys").rglob("*") if path.is_file()}
+    done = arm.run({"source": TURN}, {"source": TURN})
+    first, second = ({path: (was, other) for path, was, other in each["value"]} for each in done)
+    assert first == second  # each has found them as they always are
+    assert {path: _text(Path(path)) for path in first} == {path: switches[Path(path)] for path in first}
+    if arm.form == "warm":
+        assert first == {}
+
+
+def _text(path: Path) -> str | None:
+    """What is in a file; `None` where it cannot be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return None
 
 
 def test_the_environment_of_the_host_stays_out(arm):
@@ -793,7 +835,7 @@ def solve(x):
         for place in sys.path:
             for file in (f'{place}/{name}/__init__.py', f'{place}/{name}.py'):
                 try:
-                    found += ['read'] * bool(open(file).read())
+                    found += ['read'] * ('__version__' in open(file).read())
                 except OSError:
                     pass
     return found
@@ -802,6 +844,54 @@ def solve(x):
     for hidden, right in ((["joblib", "threadpoolctl", "nothing"], [False, False]), ([], [True, "read", True, "read"])):
         (folder / "own.toml").write_text(f"{text}hidden = {hidden}\n")
         assert arm.one(attack, profile=str(folder / "own.toml"))["value"] == [*right, True, "read"]
+
+
+@pytest.mark.parametrize("where", ["/var/tmp", "/tmp"])  # and where scratch is put over it
+def test_what_is_hidden_cannot_be_imported_as_if_it_were_not_installed(arm, where):
+    """An empty folder is a package to Python: what was hidden by one could be imported, with nothing in it."""
+    attack = """
+import glob, importlib, os, subprocess, sys
+def solve(x):
+    found = []
+    for name in ('progevo', 'progevo.sandbox', 'shut', 'shut.part', 'single', 'shown', 'shown_too'):
+        try:
+            found.append(getattr(importlib.import_module(name), 'WORD_4711', 'empty'))
+        except ModuleNotFoundError as error:
+            found.append([error.name, str(error)])
+    for name in ('shut', 'single', 'shown'):
+        child = subprocess.run([sys.executable, '-c', f'import {name}'], capture_output=True, text=True)
+        found.append([child.returncode, child.stderr.splitlines()[-1:]])
+    words, changed = [], []
+    for place in [path for path in sys.path if path.endswith('site-packages')]:
+        for path in glob.glob(f'{place}/**', recursive=True):
+            if os.path.isfile(path):
+                words += ['WORD_4711' in open(path, errors='replace').read()]
+        for path in (f'{place}/shut', f'{place}/shut/__init__.py', f'{place}/progevo'):
+            for change in (os.utime, os.remove, lambda at: os.chmod(at, 0o777), lambda at: open(f'{at}/new', 'w')):
+                try:
+                    changed.append([path, str(change(path))])
+                except OSError:
+                    pass
+    return [found, words.count(True), changed]
+"""
+    absent = [[name, f"No module named '{name}'"] for name in ("progevo", "progevo", "shut", "shut", "single")]
+    gone = [[1, [f"ModuleNotFoundError: No module named '{name}'"]] for name in ("shut", "single")]
+    with tempfile.TemporaryDirectory(dir=where) as name:
+        packages = Path(name, "site-packages")
+        for file in ("progevo/sandbox", "shut/part", "shown/part"):
+            for part in (packages / file, packages / file.split("/")[0]):
+                part.mkdir(parents=True, exist_ok=True)
+                (part / "__init__.py").write_text("WORD_4711 = 4711\n")
+        for file in ("single", "shown_too"):
+            (packages / f"{file}.py").write_text("WORD_4711 = 4711\n")
+            py_compile.compile(str(packages / f"{file}.py"))
+        text = 'about = "mine"\npackages = true\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
+        Path(name, "own.toml").write_text(f"{text}hidden = ['shut', 'single']\n")
+        for part in (Path(name), *Path(name).rglob("*")):
+            part.chmod(part.stat().st_mode | (0o755 if part.is_dir() else 0o644))
+        done = arm.one(attack, profile=f"{name}/own.toml", env={"PYTHONPATH": f"{arm.library}:{packages}"})
+    # What is shown has the word three times, and compiled once more.
+    assert done["value"] == [[*absent, 4711, 4711, *gone, [0, []]], 4, []], done
 
 
 def test_unseeded_generators_draw_the_same_in_every_run(arm):

@@ -60,14 +60,14 @@ def test_a_line_of_maps_is_read_with_any_name():
         assert Mapping.of(f"7f0000000000-7f0000001000 rw-p 00000000 00:00 0 {name}").nameless is nameless
 
 
-def alone(script: str) -> str:
-    """What a script prints that has a process of its own, unprivileged, with `image` imported."""
+def alone(script: str, fatal: str = "") -> str:
+    """What a script prints that has a process of its own, unprivileged, with `image` imported; `fatal`: how it ends."""
     become = "if os.getuid() == 0: os.setgroups([]); os.setresgid(*[65534] * 3); os.setresuid(*[65534] * 3)\n"
     head = f"import os, sys\nsys.path.insert(0, {str(Path(image.__file__).parent)!r})\n"
     head += "import ctypes, fcntl, gc, decimal, hashlib, json, mmap, random, sqlite3, ssl, threading\nimport image\n"
     command = [sys.executable, "-P", "-s", "-S", "-c", head + become + script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd="/")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.strip()) == (int(fatal != ""), fatal)
     return done.stdout
 
 
@@ -162,6 +162,56 @@ print(memory[image.PAGE : image.PAGE + 6])
     assert alone(BUFFER + attack).splitlines() == ["True", "True", *["refused"] * 3, str(bytes(range(6)))]
     twin = alone(f"{BUFFER}\nfcntl.fcntl = lambda *_: 0  # no seals{attack}")
     assert twin.splitlines() == ["True", "True", *["written"] * 3, str(b"forged")]
+
+
+@pytest.mark.skipif(not image.KNOWN, reason="this C library has no contexts")
+def test_memory_that_its_owner_has_asked_something_of_stays_as_it_is():
+    """A cipher's keys, say, that no child may have and no disk: of a mapping of a file none of that would be true."""
+    script = """
+def kept(page):
+    lines = iter(open("/proc/self/smaps"))
+    at = start + page * image.PAGE
+    parts = (image.Mapping.of(line) for line in lines if "-" in line.split()[0] and not line.split()[0].endswith(":"))
+    here = next(part for part in parts if part.start <= at < part.end)
+    flags = next(line for line in lines if line.startswith("VmFlags")).split()[1:]
+    return "memfd:progevo" in here.name, sorted({"dc", "dd", "lo", "wf"} & set(flags))
+libc = ctypes.CDLL(None)
+every = ctypes.c_void_p(spans[1][0]), ctypes.c_size_t(spans[1][1] - spans[1][0])
+print(libc.madvise(*every, 16), image.put_into_a_file(spans[1:]), libc.madvise(*every, 17))  # there, and back
+place = lambda page: (ctypes.c_void_p(start + page * image.PAGE), ctypes.c_size_t(image.PAGE))
+asked = [libc.madvise(*place(10 * number), advice) for number, advice in enumerate((18, 10, 16), 1)]
+print(asked, libc.mlock(*place(40)))
+print(image.put_into_a_file(spans), bytes(memory) == bytes(range(256)) * 4096)
+print([kept(page) for page in (10, 20, 30, 40)])
+print([kept(page) for page in (1, 9, 11, 19, 21, 41, 255)] == [(True, [])] * 7)
+if os.fork() == 0:
+    print(bytes(memory[10 * image.PAGE : 11 * image.PAGE]) == bytes(image.PAGE), memory[9 * image.PAGE + 7], flush=True)
+    os._exit(0)
+os.wait()
+"""
+    assert alone(BUFFER + script).splitlines() == [
+        "0 False 0",
+        "[0, 0, 0] 0",
+        "True True",
+        "[(False, ['wf']), (False, ['dc']), (False, ['dd']), (False, ['lo'])]",
+        "True",
+        "True 7",
+    ]
+
+
+@pytest.mark.skipif(not image.KNOWN, reason="this C library has no contexts")
+def test_a_process_whose_memory_is_not_where_it_should_be_ends():
+    """What the kernel answers in the middle of an exchange nobody can read: here it refuses one of two mappings."""
+    script = """
+places_in = image.places_in
+def places(file, spans):
+    first, last = places_in(file, spans)
+    return [first, last._replace(place=last.place + 1)]  # no page begins there
+image.places_in = places
+print(image.put_into_a_file(spans))
+"""
+    fatal = "the memory of this process could not be exchanged: the kernel has refused a part of it"
+    assert alone(BUFFER + script, fatal) == ""
 
 
 @pytest.mark.skipif(not image.KNOWN, reason="this C library has no contexts")

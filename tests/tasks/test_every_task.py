@@ -177,8 +177,7 @@ def reached():
             __import__(name)
         except ImportError:
             continue
-        if getattr(sys.modules[name], "__file__", None):  # what is hidden is an empty folder, and so a package
-            found.append(f"import {{name}}")
+        found.append(f"import {{name}}")
     return found
 
 def {entry}(*args, **kwargs):
