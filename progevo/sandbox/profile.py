@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -117,6 +118,12 @@ def load_profile(name: str) -> Profile:
     if odd:
         raise ConfigError(
             f"the sandbox profile {name!r} preloads {', '.join(odd)}, which it hides; it can do one of the two"
+        )
+    odd = [name for name in profile.preload if name.partition(".")[0] not in sys.stdlib_module_names]
+    if odd and not profile.packages:
+        raise ConfigError(
+            f"the sandbox profile {name!r} preloads {', '.join(odd)}, which the standard library lacks, and shows no"
+            " packages; say packages = true, or leave it out"
         )
     if min(profile.shm_bytes, profile.least_memory_bytes) < 1:
         raise ConfigError(f"the sandbox profile {name!r}: shm_bytes and least_memory_bytes must be 1 or more")

@@ -53,6 +53,7 @@ def test_a_profile_of_ones_own(tmp_path):
         (GOOD + 'hidden = "sympy"', "hidden is 'sympy'; it must be a list"),
         (GOOD + "[limits]\nwall_s = 'long'", "limits holds text, where it must be a number"),
         (GOOD + 'preload = ["math", "sympy.core"]\nhidden = ["sympy"]', "preloads sympy.core, which it hides"),
+        (GOOD + 'preload = ["os.path", "numpy.random"]', "preloads numpy.random, which the standard library lacks"),
     ],
 )
 def test_a_profile_that_is_not_well_formed_is_refused_by_name(tmp_path, text, word):
