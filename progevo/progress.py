@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -116,7 +117,8 @@ class Lines:
     def close(self) -> None: ...
 
     def say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        with contextlib.suppress(OSError):  # nobody reads it any more; the run goes on
+            print(text, file=self._stream, flush=True)
 
 
 class Live(Lines):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
 import re
 import sys
 from datetime import datetime
@@ -225,6 +227,18 @@ def test_the_way_to_go_on_raises_what_has_ended_the_run(tmp_path, budget, stoppe
     progress.done(stopped_by)
     assert stream.getvalue().endswith(f"resume    progevo resume {tmp_path / 'r'} {hint}\n")
     assert hint.split()[0] in {word for parameter in main.commands["resume"].params for word in parameter.opts}
+
+
+def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    stream = os.fdopen(write, "w", buffering=1)
+    result = run(
+        task(), proposer=Wanderer(), sandbox=StandIn(), iterations=3, out=tmp_path / "r", progress=Lines(stream)
+    )
+    assert result["stop_reason"] == "iterations"
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()
 
 
 def test_a_reason_stays_on_its_line_and_commands_no_terminal(tmp_path):

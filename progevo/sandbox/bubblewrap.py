@@ -25,7 +25,7 @@ from progevo.sandbox.answerer import Answerers
 from progevo.sandbox.cell import Alive, InUse, Lost
 from progevo.sandbox.cgroup import NO_ACCOUNT, Account
 from progevo.sandbox.interpreter import find_interpreter
-from progevo.sandbox.launch import Launcher, Surroundings
+from progevo.sandbox.launch import STATUS_S, Launcher, Surroundings
 from progevo.sandbox.outcome import clean, execution
 from progevo.sandbox.profile import Profile
 from progevo.sandbox.source import Fresh, Source, Zygote, mounts
@@ -74,9 +74,12 @@ class Bubblewrap:
 
     @functools.cached_property
     def _version(self) -> str:
-        """Asked for only once a sandbox has run: a bwrap that hangs would do so here, too."""
+        """Asked for only once a sandbox has run: a bwrap that hangs would do so here, too. Empty if it does not say."""
         command = [self._launcher.bwrap, "--version"]
-        done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, env={}, check=False, timeout=STATUS_S)
+        except subprocess.TimeoutExpired:
+            return ""
         return done.stdout.strip().removeprefix("bubblewrap ")
 
     @property

@@ -204,19 +204,20 @@ class Cell:
         memory = sum(map(_fair_bytes, self.processes()))
         if memory + FILLING_BYTES_S * (time.monotonic() - began) <= most_bytes:
             return memory
-        held = self._stop()
+        stopped = self._stop()
         memory = sum(map(_fair_bytes, self.processes()))
         if memory <= most_bytes:
-            for process in held:
+            for process in stopped:
                 process.send(signal.SIGCONT)
         return memory
 
     def _stop(self) -> set[Known]:
-        """Stops the candidate's processes, also those that they start meanwhile; all that were stopped.
+        """Stops the candidate's processes, also those that they start meanwhile; those that have not been so before.
 
         The first process of all is ours, and starts none.
         """
         held: set[Known] = set()
+        stopped: set[Known] = set()
         for _ in range(STOPS):
             still = all(process.stands_still for process in held)  # a fork that has begun is finished first
             new = {process for pid in self.processes()[1:] if (process := _known(pid)) is not None} - held
@@ -228,10 +229,11 @@ class Cell:
             new = {process for process in new if process.pid in listed}
             held |= new
             for process in held:
-                if process in new or not process.stands_still:  # others may have made it go on
+                if not process.stands_still:  # it is new, or others have made it go on
+                    stopped.add(process)
                     process.send(signal.SIGSTOP)
             time.sleep(STOP_S)
-        return held
+        return stopped
 
     def processes(self) -> list[int]:
         """Every process in it, parents before children, the oldest child first.

@@ -209,7 +209,7 @@ def lasting(room: Room) -> list[Span]:
     """
     parts = mappings()
     writable = joined(part.span for part in parts if part.rights == "rw-p")
-    heap = [part.span for part in parts if part.name == "[heap]"]
+    heap = [part.span for part in parts if part.name == "[heap]" and part.rights == "rw-p"]
     objects = common(room.spans, [part.span for part in parts if part.nameless])
     return joined([*heap, *objects, *common(joined(data_of_libraries(parts)), writable)])
 

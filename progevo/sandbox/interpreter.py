@@ -38,11 +38,12 @@ class Interpreter:
     nested: tuple[Path, ...]
 
     def hidden(self, names: Sequence[str]) -> list[Path]:
-        """The folders and files of this environment that these packages, and progevo, would be imported from.
+        """The folders and files of this environment that these packages, and progevo, would be imported from, and the
+        libraries that came with them.
 
         progevo holds tasks and their generators: not for candidates to read, wherever it is installed.
         """
-        forms = ("{}", "{}.py", "__pycache__/{}.*.pyc", "{}.*.so")
+        forms = ("{}", "{}.py", "{}.pyc", "__pycache__/{}.*.pyc", "{}.so", "{}.*.so", "{}.libs")
         return [
             path
             for folder in self.packages

@@ -134,12 +134,10 @@ class Launcher:
         shown = self.shown()
         folders = dict.fromkeys((*self.interpreter.packages, *self.interpreter.nested))
         hidden = self.interpreter.hidden(self.profile.hidden) if self.profile.packages else []
-        hidden += [
-            folder
-            for folder in folders
-            if str(folder) not in self.packages and any(place in folder.parents for place in shown)
-        ]
-        return tuple(map(str, hidden))
+        hidden += [folder for folder in folders if str(folder) not in self.packages]
+        # What is a link to something that is not shown leads nowhere in there.
+        places = [Path(os.path.realpath(path)) for path in hidden]
+        return tuple(str(path) for path in dict.fromkeys(places) if any(place in path.parents for place in shown))
 
 
 def command(

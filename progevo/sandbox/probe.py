@@ -19,8 +19,9 @@ from progevo.types import Execution, Inputs, Job, Limits, Program
 CURES = (
     (
         (SILENT,),
-        "it hangs: a file system does not answer, the machine is far too busy, or the bwrap on the PATH is a script"
-        " that waits; put another one in front there, and see with progevo doctor whether it works",
+        "it hangs: a file system does not answer, the machine is far too busy, what the profile preloads does not come"
+        " to an end, or the bwrap on the PATH is a script that waits; put another one in front there, and see with"
+        " progevo doctor whether it works",
     ),
     (
         ("setting up uid map: Permission denied", "RTM_NEWADDR", "RTM_NEWLINK"),
@@ -52,7 +53,13 @@ CURES = (
         " procMount: Unmasked",
     ),
     (
-        ("PermissionError", "Permission denied", "ModuleNotFoundError"),
+        ("ModuleNotFoundError",),
+        "the profile preloads what cannot be found inside: a name that its package does not have, or a package that is"
+        " not in the environment's site-packages (an editable install, or on PYTHONPATH); correct it or install it."
+        " If it is there, others cannot read it (a strict umask at install time?): chmod -R o+rX on the environment",
+    ),
+    (
+        ("PermissionError", "Permission denied"),
         "the interpreter, its packages or a path of the profile cannot be read by others (a strict umask at install"
         " time?): chmod -R o+rX on them, or make the environment anew under umask 022",
     ),

@@ -106,7 +106,7 @@ def is_about_memory(error: BaseException, reason: str) -> bool:
     """Whether an exception is the address-space limit in disguise."""
     if isinstance(error, MemoryError) or number_of(error) == errno.ENOMEM:
         return True
-    signs = ("failed to map segment", "Cannot allocate memory", "cannot allocate memory", "Unable to allocate")
+    signs = ("failed to map segment", "annot allocate memory", "Unable to allocate", "out of memory")
     return any(sign in reason for sign in signs)
 
 

@@ -12,13 +12,15 @@ from progevo.sandbox import wire
 from progevo.sandbox.cell import Cell, Lost
 from progevo.sandbox.cgroup import Cgroups, Shared
 from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, SILENT, Launcher, Surroundings
-from progevo.sandbox.watch import STARTUP_S, said
+from progevo.sandbox.watch import STARTUP_S, Log
 
 #: A zygote is replaced after this many candidates or seconds: its children share where things lie in memory.
 RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
 #: What a zygote needs, inside its own user namespace, to jail its children, who give it up before they read a byte: to
 #: make namespaces and mounts, to enter them, also those of a process that nobody may look into, to drop powers.
 POWERS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SETPCAP")
+#: What a zygote says once it has prepared.
+READY = wire.encode({"kind": "ready"})
 #: How many descriptors a zygote hands over with a child (`zygote.make_child`).
 CHILD = 6
 #: What the supervisor of a single candidate needs for its mounts. It gives them up before it imports anything.
@@ -80,6 +82,8 @@ class Zygote:
         self.account: Shared | None = None
         #: After how many candidates it is replaced.
         self.recycle = RECYCLE_CANDIDATES
+        #: What it has printed: of imports, and why it could not make a child.
+        self._log: Log | None = None
         #: Whether a child has been asked for that nobody has taken yet.
         self._asked = False
         self._made, self._born = 0, 0.0
@@ -120,6 +124,9 @@ class Zygote:
             self.home = self._start()
         if not self._asked:
             self._ask(self.home)
+        assert self._log is not None
+        if not self._log.take_until(self.home.control, STARTUP_S):
+            raise Lost(f"the zygote has not made a child in {STARTUP_S:g} s")
         answer, descriptors, _, _ = socket.recv_fds(self.home.control, 1, CHILD)
         self._asked = False
         if answer != b"c" or len(descriptors) != CHILD:
@@ -139,28 +146,23 @@ class Zygote:
     def _start(self) -> Cell:
         home = self._launcher.start(self._surroundings, "zygote.py", POWERS)
         home.control.settimeout(STARTUP_S)
-        reader = wire.Reader(wire.MAX_HEADER_BYTES)
+        self._log = log = Log(home)
+        why, fault = "", "it said nothing"
         try:
             if self._cgroups is not None:  # before it imports, or forks
                 self.account = Shared(self._cgroups, home)
             home.control.sendall(self._told)
-            while not (bodies := reader.feed(data := home.control.recv(1 << 16))):
-                if not data:
-                    raise Lost(f"the zygote did not start: {said(home.streams[1])[-2000:] or 'it said nothing'}")
-        except TimeoutError:
-            home.close()
-            raise Lost(f"the zygote {SILENT} {STARTUP_S:g} s") from None
+            if not log.take_until(home.control, STARTUP_S):
+                why = f"it {SILENT} {STARTUP_S:g} s"
+            elif home.control.recv(1 << 16) == READY:
+                self._made, self._born = 0, time.monotonic()
+                return home
         except OSError as error:
-            with contextlib.closing(home):
-                home.end()
-                word = said(home.streams[1])[-2000:] or str(error)
-            raise Lost(f"the zygote did not start: {word}") from None
-        except Lost:
-            home.close()
-            raise
-        assert bodies
-        self._made, self._born = 0, time.monotonic()
-        return home
+            fault = str(error)
+        with contextlib.closing(home):
+            home.end()
+            said = log.rest().decode("utf-8", "replace")[-2000:]
+        raise Lost(f"the zygote did not start: {why or said or fault}")
 
 
 def mounts(launcher: Launcher, surroundings: Surroundings) -> dict[str, object]:

@@ -10,8 +10,8 @@ A file that several sandboxes show is one object to the kernel, however it is mo
 would be seen by other candidates, and could hold up the host. Locks are granted and the kernel is not asked, so that a
 program that locks its own files runs (sqlite, HDF5); between two processes of one candidate they hold nothing.
 
-The program is classic BPF (`struct sock_filter`: code, jump if true, jump if false, constant), which bwrap loads
-right before it starts the interpreter. Numbers from the kernel's `unistd_64.h` (x86_64) and
+The program is classic BPF (`struct sock_filter`: code, jump if true, jump if false, constant), which a candidate's own
+process loads before it reads a byte (`runner.load_filter`). Numbers from the kernel's `unistd_64.h` (x86_64) and
 `asm-generic/unistd.h` (aarch64), audit architectures from `linux/audit.h`.
 """
 

@@ -6,15 +6,17 @@ import contextlib
 import math
 import os
 import selectors
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from progevo.sandbox import wire
 from progevo.sandbox.answerer import SILENCE, Talk
 from progevo.sandbox.cell import CORES, FILLING_BYTES_S, Cell
 from progevo.sandbox.cgroup import NO_ACCOUNT, Account
+from progevo.sandbox.launch import SILENT
 from progevo.types import Job, Limits, Usage
 
 #: From start to the first word on `control`: interpreter, namespaces and trusted imports, none of the candidate's.
@@ -120,6 +122,8 @@ def watch(cell: Cell, limits: Limits, job: bytes, talk: Talk = SILENCE, account:
             if now >= deadline:
                 if ending.verdict == "vanished" and not answered:
                     ending.verdict = "timeout"
+                elif ending.verdict == "no_start":
+                    ending.fault = f"it {SILENT} {STARTUP_S:g} s"
                 break
             if now >= poll and ending.verdict != "vanished":
                 poll = now + POLL_S  # nobody is running yet
@@ -167,6 +171,22 @@ class Log:
         self.size += len(data)
         return bool(data)
 
+    def take_until(self, control: socket.socket, timeout_s: float) -> bool:
+        """Takes what comes, so that nobody waits for room, until `control` can be read. Whether it could in time."""
+        deadline = time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            for source in (control, *self._streams):
+                selector.register(source, selectors.EVENT_READ)
+            while (left_s := deadline - time.monotonic()) > 0:
+                ready = [key for key, _ in selector.select(left_s)]
+                if any(key.fileobj is control for key in ready):
+                    return True
+                for key in ready:
+                    with contextlib.suppress(BlockingIOError):
+                        if not self.take(key.fd):
+                            selector.unregister(key.fileobj)
+        return False
+
     def rest(self) -> bytes:
         """The two ends, one after the other, with what is left in the pipes now that their writers are gone."""
         for stream in self._streams:
@@ -174,12 +194,6 @@ class Log:
                 while self.take(stream.fileno()):
                     pass
         return b"".join(self._tails.values())
-
-
-def said(stream: IO[bytes]) -> str:
-    """What is in a stream now, as text."""
-    os.set_blocking(stream.fileno(), False)
-    return (stream.read() or b"").decode("utf-8", "replace")
 
 
 def _room_s(limits: Limits, used_s: float = 0.0, memory: int = 0) -> float:

@@ -45,6 +45,8 @@ def main() -> None:
     warm_up = getattr(surroundings.harness, "warm_up", None)
     if warm_up is not None:
         warm_up(runner.INPUTS)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # what has been printed is this process's, and no child's
     gc.collect()
     gc.freeze()  # so that no child's collector writes to, and so copies, what all share
     image.share(room)

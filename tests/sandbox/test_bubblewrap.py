@@ -567,6 +567,35 @@ def solve(x):
     assert max(taken) < 50
 
 
+def test_to_be_weighed_makes_nobody_go_on_who_had_stopped(box, monkeypatch):
+    source = """
+import os, signal, time
+def solve(x):
+    kept, (read, write) = b'x' * 10 * 2**20, os.pipe()
+    os.set_blocking(read, False)
+    for _ in range(4):
+        if os.fork() == 0:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os.write(write, b'on')
+            os._exit(0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
+    for _ in range(4):
+        os.waitpid(-1, os.WUNTRACED)
+    while signal.sigtimedwait({signal.SIGCONT}, 0): pass
+    for _ in range(2):
+        signal.sigwait({signal.SIGCONT})  # weighed, and let go on
+    time.sleep(0.3)
+    try:
+        return os.read(read, 100).decode()
+    except BlockingIOError:
+        return 'they stand still'
+"""
+    monkeypatch.setattr(cell, "FILLING_BYTES_S", 1 << 60)  # so that it always has to stand still
+    monkeypatch.setattr(cell.Cell, "measure", lambda cell: (0.0, 1 << 60))
+    done = box.run(job(source, memory_bytes=600 * MIB, processes=128, cpu_s=60))
+    assert (done.status, done.answer and done.answer.value) == ("ok", "they stand still"), done.reason
+
+
 def test_a_signal_is_for_a_process_and_not_for_whoever_has_its_number_now():
     with subprocess.Popen(["sleep", "600"]) as process:
         known = cell._known(process.pid)

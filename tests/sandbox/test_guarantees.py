@@ -849,32 +849,33 @@ def solve(x):
 @pytest.mark.parametrize("where", ["/var/tmp", "/tmp"])  # and where scratch is put over it
 def test_what_is_hidden_cannot_be_imported_as_if_it_were_not_installed(arm, where):
     """An empty folder is a package to Python: what was hidden by one could be imported, with nothing in it."""
-    attack = """
+    alone = ["single", "bare", "linked", "linked_file"]
+    attack = f"""
 import glob, importlib, os, subprocess, sys
 def solve(x):
     found = []
-    for name in ('progevo', 'progevo.sandbox', 'shut', 'shut.part', 'single', 'shown', 'shown_too'):
+    for name in ('progevo', 'progevo.sandbox', 'shut', 'shut.part', *{alone!r}, 'shown', 'shown_too'):
         try:
             found.append(getattr(importlib.import_module(name), 'WORD_4711', 'empty'))
         except ModuleNotFoundError as error:
             found.append([error.name, str(error)])
     for name in ('shut', 'single', 'shown'):
-        child = subprocess.run([sys.executable, '-c', f'import {name}'], capture_output=True, text=True)
+        child = subprocess.run([sys.executable, '-c', f'import {{name}}'], capture_output=True, text=True)
         found.append([child.returncode, child.stderr.splitlines()[-1:]])
     words, changed = [], []
     for place in [path for path in sys.path if path.endswith('site-packages')]:
-        for path in glob.glob(f'{place}/**', recursive=True):
+        for path in glob.glob(f'{{place}}/**', recursive=True):
             if os.path.isfile(path):
                 words += ['WORD_4711' in open(path, errors='replace').read()]
-        for path in (f'{place}/shut', f'{place}/shut/__init__.py', f'{place}/progevo'):
-            for change in (os.utime, os.remove, lambda at: os.chmod(at, 0o777), lambda at: open(f'{at}/new', 'w')):
+        for path in (f'{{place}}/shut', f'{{place}}/shut/__init__.py', f'{{place}}/progevo'):
+            for change in (os.utime, os.remove, lambda at: os.chmod(at, 0o777), lambda at: open(f'{{at}}/new', 'w')):
                 try:
                     changed.append([path, str(change(path))])
                 except OSError:
                     pass
     return [found, words.count(True), changed]
 """
-    absent = [[name, f"No module named '{name}'"] for name in ("progevo", "progevo", "shut", "shut", "single")]
+    absent = [[name, f"No module named '{name}'"] for name in ("progevo", "progevo", "shut", "shut", *alone)]
     gone = [[1, [f"ModuleNotFoundError: No module named '{name}'"]] for name in ("shut", "single")]
     with tempfile.TemporaryDirectory(dir=where) as name:
         packages = Path(name, "site-packages")
@@ -885,8 +886,15 @@ def solve(x):
         for file in ("single", "shown_too"):
             (packages / f"{file}.py").write_text("WORD_4711 = 4711\n")
             py_compile.compile(str(packages / f"{file}.py"))
+        py_compile.compile(str(packages / "single.py"), cfile=str(packages / "bare.pyc"))
+        elsewhere = Path(name, "elsewhere")  # some installers put links in place of what they install
+        for part in (elsewhere / "linked/__init__.py", elsewhere / "linked_file.py", packages / "shut.libs/libshut.so"):
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text("WORD_4711 = 4711\n")
+        (packages / "linked").symlink_to(elsewhere / "linked")
+        (packages / "linked_file.py").symlink_to(elsewhere / "linked_file.py")
         text = 'about = "mine"\npackages = true\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
-        Path(name, "own.toml").write_text(f"{text}hidden = ['shut', 'single']\n")
+        Path(name, "own.toml").write_text(f"{text}hidden = {['shut', *alone]}\n")
         for part in (Path(name), *Path(name).rglob("*")):
             part.chmod(part.stat().st_mode | (0o755 if part.is_dir() else 0o644))
         done = arm.one(attack, profile=f"{name}/own.toml", env={"PYTHONPATH": f"{arm.library}:{packages}"})

@@ -113,6 +113,21 @@ def test_all_is_as_before_and_children_have_it_to_themselves():
     assert words[4:] == ["(True, True)", "(True, True)", "True False"]
 
 
+@pytest.mark.skipif(not image.KNOWN, reason="this C library has no contexts")
+def test_a_page_of_the_heap_that_may_not_be_written_to_stays_so():
+    script = """
+room = image.Room(8)
+libc = ctypes.CDLL(None)
+libc.memalign.restype = ctypes.c_void_p
+page = libc.memalign(image.PAGE, image.PAGE)
+libc.mprotect(ctypes.c_void_p(page), image.PAGE, mmap.PROT_READ)
+here = lambda: next(part for part in image.mappings() if part.start <= page < part.end)
+print(here().name, here().rights, image.share(room), here().name, here().rights)
+libc.mprotect(ctypes.c_void_p(page), image.PAGE, mmap.PROT_READ | mmap.PROT_WRITE)
+"""
+    assert alone(script).split() == ["[heap]", "r--p", "True", "[heap]", "r--p"]
+
+
 BUFFER = """
 memory = mmap.mmap(-1, 2**20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 memory[:] = bytes(range(256)) * 4096

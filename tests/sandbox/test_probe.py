@@ -72,6 +72,21 @@ def test_a_name_that_is_not_installed_is_left_out(tmp_path):
         assert box.confinement.profile == "own"
 
 
+def test_a_package_that_prints_a_lot_holds_nobody_up(tmp_path, monkeypatch):
+    """More than a pipe holds, while the zygote imports. Nor is it any candidate's log."""
+    package = tmp_path / "site-packages" / "chatty.py"
+    package.parent.mkdir()
+    package.write_text("import os\nos.write(2, b'x' * 200_000)\nprint('once')\n")
+    text = 'about = "mine"\npackages = true\nleast_memory_bytes = 1000\nshm_bytes = 1000\n'
+    (tmp_path / "own.toml").write_text(f"{text}preload = ['chatty']\n")
+    opened_to_others(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(package.parent)])
+    with closing(open_sandbox(str(tmp_path / "own.toml"), "warm")) as box:
+        for _ in range(3):
+            done = box.run(probe_job(load_profile("stdlib")))
+            assert (done.status, done.log_tail) == ("ok", "")
+
+
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """A profile that preloads a package of this environment, `shut`, and makes a folder, `shown`, readable."""
@@ -199,9 +214,17 @@ def test_a_sandbox_that_hangs_is_waited_for_once(monkeypatch, tmp_path, started)
     stand_in(tmp_path, f"{status}\nexec sleep 600")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr("progevo.sandbox.source.STARTUP_S", 0.5)
-    with pytest.raises(SandboxUnavailable, match=r"the zygote has said nothing for 0.5 s\nit hangs"):
+    with pytest.raises(SandboxUnavailable, match=r"the zygote did not start: it has said nothing for 0.5 s\nit hangs"):
         open_sandbox("stdlib")
     assert started == ["zygote.py"]
+
+
+def test_a_bwrap_that_hangs_when_it_is_asked_for_its_version_has_none(monkeypatch, tmp_path):
+    stand_in(tmp_path, f'case "$*" in *--version*) exec sleep 600;; esac; exec {shutil.which("bwrap")} "$@"')
+    monkeypatch.setattr("progevo.sandbox.bubblewrap.STATUS_S", 0.5)
+    with closing(Bubblewrap(load_profile("stdlib"), "cold", bwrap=str(tmp_path / "bwrap"))) as box:
+        assert box.run(probe_job(load_profile("stdlib"))).status == "ok"
+        assert box.confinement.version == ""
 
 
 def test_another_system_is_refused_in_plain_words(monkeypatch):
