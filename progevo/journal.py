@@ -165,7 +165,13 @@ def read_events(folder: Path) -> Iterator[Event]:
             hint = f"; {meant.parent} is one"
         else:
             hint = "; a run says at its start which folder it makes, by default one under runs/"
-        raise RunError(f"{folder} is not a run folder: its {FILE} cannot be read ({error.strerror}){hint}") from None
+        if not os.path.exists(folder):
+            why = "it does not exist"
+        elif isinstance(error, FileNotFoundError):
+            why = f"it holds no {FILE}"
+        else:
+            why = f"its {FILE} cannot be read ({error.strerror})"
+        raise RunError(f"{folder} is not a run folder: {why}{hint}") from None
 
 
 def _uncollected(events: Iterator[Event]) -> Iterator[Event]:

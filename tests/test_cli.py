@@ -181,7 +181,7 @@ def test_constants_of_the_islands_are_set_by_name(tmp_path, task):
         (["run", "era", "--task", "s3e1", "--data", "nothing.csv"], "nothing.csv"),
         (["run", "era", "--task", "s3e1", "--limit", "memory_bytes=1e6"], "needs at least 536870912"),
         (["show", "nothing"], "nothing"),
-        (["best", "nothing"], "not a run folder"),
+        (["best", "nothing"], "nothing is not a run folder: it does not exist"),
         (["eval", "nothing.py", "--task", "s3e1"], "cannot be read"),
         (["eval", "nothing.py"], "no task was named"),
         (["eval", ".", "--task", "s3e1"], "the program . cannot be read: it is a folder; name a file"),

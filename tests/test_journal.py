@@ -221,7 +221,7 @@ def test_a_line_out_of_turn_is_refused(tmp_path):
 
 
 def test_a_folder_without_a_journal_is_no_run(tmp_path):
-    with pytest.raises(RunError, match="not a run folder"):
+    with pytest.raises(RunError, match="not a run folder: it holds no journal"):
         read_run(tmp_path)
     write(tmp_path / "r", b"", end=b"")
     with pytest.raises(RunError, match="without a start"):
