@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tomllib
@@ -125,6 +126,15 @@ def load_profile(name: str) -> Profile:
             f"the sandbox profile {name!r} preloads {', '.join(odd)}, which the standard library lacks, and shows no"
             " packages; say packages = true, or leave it out"
         )
+    odd = [key for key, value in profile.environment.items() if not key or "=" in key or "\0" in key + value]
+    if odd:
+        raise ConfigError(
+            f"the sandbox profile {name!r} sets {', '.join(map(repr, odd))} in the environment; a name there is not"
+            " empty and has no =, and neither it nor its value has a zero byte"
+        )
+    odd = [key for key, value in profile.limits.items() if not 0 < value < math.inf]
+    if odd:
+        raise ConfigError(f"the sandbox profile {name!r} limits {', '.join(odd)} to what is no number above 0")
     if min(profile.shm_bytes, profile.least_memory_bytes) < 1:
         raise ConfigError(f"the sandbox profile {name!r}: shm_bytes and least_memory_bytes must be 1 or more")
     missing = [path for path in profile.readable if not os.path.isabs(path) or not os.path.exists(path)]

@@ -863,7 +863,7 @@ def solve(x):
         child = subprocess.run([sys.executable, '-c', f'import {{name}}'], capture_output=True, text=True)
         found.append([child.returncode, child.stderr.splitlines()[-1:]])
     words, changed = [], []
-    for place in [path for path in sys.path if path.endswith('site-packages')]:
+    for place in [path for path in sys.path if os.path.exists(f'{{path}}/shown_too.py')]:
         for path in glob.glob(f'{{place}}/**', recursive=True):
             if os.path.isfile(path):
                 words += ['WORD_4711' in open(path, errors='replace').read()]
@@ -897,7 +897,8 @@ def solve(x):
         Path(name, "own.toml").write_text(f"{text}hidden = {['shut', *alone]}\n")
         for part in (Path(name), *Path(name).rglob("*")):
             part.chmod(part.stat().st_mode | (0o755 if part.is_dir() else 0o644))
-        done = arm.one(attack, profile=f"{name}/own.toml", env={"PYTHONPATH": f"{arm.library}:{packages}"})
+        env = {"PYTHONPATH": f"{arm.library}:{packages}"}
+        done = arm.one(attack, profile=f"{name}/own.toml", env=env, limits={"wall_s": 60.0})
     # What is shown has the word three times, and compiled once more.
     assert done["value"] == [[*absent, 4711, 4711, *gone, [0, []]], 4, []], done
 
