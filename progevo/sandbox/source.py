@@ -8,7 +8,6 @@ import socket
 import time
 from typing import Protocol
 
-from progevo.sandbox import wire
 from progevo.sandbox.cell import Cell, Lost
 from progevo.sandbox.cgroup import Cgroups, Shared
 from progevo.sandbox.launch import SCRATCH, SHARED_MEMORY, SILENT, Launcher, Surroundings
@@ -19,8 +18,6 @@ RECYCLE_CANDIDATES, RECYCLE_S = 500, 1800.0
 #: What a zygote needs, inside its own user namespace, to jail its children, who give it up before they read a byte: to
 #: make namespaces and mounts, to enter them, also those of a process that nobody may look into, to drop powers.
 POWERS = ("CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE", "CAP_SETPCAP")
-#: What a zygote says once it has prepared.
-READY = wire.encode({"kind": "ready"})
 #: How many descriptors a zygote hands over with a child (`zygote.make_child`).
 CHILD = 6
 #: What the supervisor of a single candidate needs for its mounts. It gives them up before it imports anything.
@@ -154,7 +151,7 @@ class Zygote:
             home.control.sendall(self._told)
             if not log.take_until(home.control, STARTUP_S):
                 why = f"it {SILENT} {STARTUP_S:g} s"
-            elif home.control.recv(1 << 16) == READY:
+            elif home.control.recv(1) == b"r":
                 self._made, self._born = 0, time.monotonic()
                 return home
         except OSError as error:
